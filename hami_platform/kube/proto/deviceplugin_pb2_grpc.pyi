@@ -3,8 +3,8 @@
 isort:skip_file
 The kubelet's device plugin API, v1beta1, as far as this platform speaks it: package, service, method and
 message names and the field numbers are the wire format (source: Kubernetes, k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1).
-The stubs beside this file are made by grpcio-tools (and mypy-protobuf for the .pyi of the gRPC part) from the repository's root by
-  python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=. hami_platform/kube/proto/deviceplugin.proto
+The stubs beside this file are made by grpcio-tools (the .pyi files by mypy-protobuf) from
+  python -m grpc_tools.protoc -I. --python_out=. --mypy_out=. --grpc_python_out=. --mypy_grpc_out=. hami_platform/kube/proto/deviceplugin.proto
 """
 
 from collections import abc as _abc
