@@ -1,0 +1,1 @@
+"""The pure domain: values and decisions. No Django, no clock, no I/O, no threads, no logging."""

@@ -1,0 +1,83 @@
+"""What a pod asks for, as values. Parsing a pod into these is `vendors` and `admission`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hami_platform.domain.devices import ContainerKind
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One vendor's devices for one container.
+
+    count: distinct devices (MIG: instances). memory_mib > 0 is per device and wins; else memory_percent (1…100) of the registered memory.
+    core_percent: per device; 100 on a card of 100 means the whole card.
+    """
+
+    vendor: str
+    count: int
+    memory_mib: int = 0
+    memory_percent: int | None = None
+    core_percent: int = 0
+
+    def memory_on(self, total_mib: int) -> int:
+        """MiB asked on a device of total_mib; percentages round down (HAMi's integer division)."""
+        if self.memory_mib > 0:
+            return self.memory_mib
+        return total_mib * self.memory_percent // 100 if self.memory_percent is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequest:
+    """One container of the pod; devices is empty where it asks for none. Position in the pod is its identity."""
+
+    name: str
+    kind: ContainerKind
+    devices: tuple[DeviceRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the three terms of the device score (annotation hami.io/device-scoring-weights)."""
+
+    slot: int = 1
+    core: int = 1
+    memory: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod allows itself to be placed, and what it prefers. None: the cluster's default, or no constraint.
+
+    use_/nouse_ lists hold trimmed entries; an empty tuple from a list made only of commas matches nothing.
+    vgpu_mode: None accepts every mode; otherwise a device's mode must be a substring of it.
+    """
+
+    node_policy: str | None = None
+    device_policy: str | None = None
+    use_models: tuple[str, ...] | None = None
+    nouse_models: tuple[str, ...] | None = None
+    use_uuids: tuple[str, ...] | None = None
+    nouse_uuids: tuple[str, ...] | None = None
+    numa_bind: bool = False
+    vgpu_mode: str | None = None
+    weights: Weights = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """All a decision needs to know of a pod: its containers (init first, then apps, in spec order) and its constraints."""
+
+    containers: tuple[ContainerRequest, ...]
+    constraints: Constraints = field(default_factory=Constraints)
+
+    @property
+    def asks(self) -> bool:
+        """Whether any container asks for a device."""
+        return any(container.devices for container in self.containers)
+
+    @property
+    def vendors(self) -> tuple[str, ...]:
+        """Vendor words asked for, sorted."""
+        return tuple(sorted({ask.vendor for c in self.containers for ask in c.devices}))
