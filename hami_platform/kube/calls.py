@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from hami_platform.kube import objects
 
@@ -34,6 +34,11 @@ class KubeCall(Generic[T]):
     query: tuple[tuple[str, str], ...] = ()
     body: Body | None = field(default=None, repr=False)  # may hold a token
     content_type: str = JSON
+
+    @property
+    def target(self) -> str:
+        """Path and query, as on the request line."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
     @property
     def reads(self) -> bool:
@@ -89,9 +94,7 @@ class Listing(Generic[T]):
         return KubeCall("GET", self.path, objects.WatchEvent, query)
 
 
-def pods(
-    *, namespace: str | None = None, node: str = "", fields: str = "", labels: str = ""
-) -> Listing[objects.Pod]:
+def pods(*, namespace: str | None = None, node: str = "", fields: str = "", labels: str = "") -> Listing[objects.Pod]:
     """Pods of all namespaces or one; `node`: only those assigned to it."""
     on_node = f"spec.nodeName={node}" if node else ""
     selector = ",".join(part for part in (on_node, fields) if part)
@@ -155,9 +158,7 @@ def pod_annotate(
     resource_version: str = "",
 ) -> KubeCall[objects.Pod]:
     """Set or remove annotations and labels of a pod."""
-    body = metadata_change(
-        annotations=annotations, labels=labels, uid=uid, resource_version=resource_version
-    )
+    body = metadata_change(annotations=annotations, labels=labels, uid=uid, resource_version=resource_version)
     path = path_of(CORE, namespace, "pods", name)
     return KubeCall("PATCH", path, objects.Pod, (), body, MERGE_PATCH)
 
@@ -249,9 +250,7 @@ def node_annotate(
     resource_version: str = "",
 ) -> KubeCall[objects.Node]:
     """Set or remove annotations and labels of a node. It wakes every waiting pod: only changes."""
-    body = metadata_change(
-        annotations=annotations, labels=labels, resource_version=resource_version
-    )
+    body = metadata_change(annotations=annotations, labels=labels, resource_version=resource_version)
     path = path_of(CORE, None, "nodes", name)
     return KubeCall("PATCH", path, objects.Node, (), body, MERGE_PATCH)
 
@@ -308,9 +307,7 @@ def lease_get(*, namespace: str, name: str) -> KubeCall[objects.Lease]:
     return KubeCall("GET", path_of(COORDINATION, namespace, "leases", name), objects.Lease)
 
 
-def _lease_body(
-    namespace: str, name: str, resource_version: str, spec: objects.LeaseSpec
-) -> dict[str, object]:
+def _lease_body(namespace: str, name: str, resource_version: str, spec: objects.LeaseSpec) -> dict[str, object]:
     facts = {"namespace": namespace, "name": name, "resourceVersion": resource_version}
     fields = {
         "holderIdentity": spec.holder_identity,
@@ -327,9 +324,7 @@ def _lease_body(
     }
 
 
-def lease_create(
-    *, namespace: str, name: str, spec: objects.LeaseSpec
-) -> KubeCall[objects.Lease]:
+def lease_create(*, namespace: str, name: str, spec: objects.LeaseSpec) -> KubeCall[objects.Lease]:
     """Make a lease; 409 AlreadyExists if somebody was first."""
     path = path_of(COORDINATION, namespace, "leases")
     return KubeCall("POST", path, objects.Lease, (), _lease_body(namespace, name, "", spec))
