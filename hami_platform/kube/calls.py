@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from hami_platform.kube import objects
 
 T = TypeVar("T")
+Item = TypeVar("Item", bound=objects.Object)
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -60,12 +61,12 @@ AUTHENTICATION = "/apis/authentication.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(Generic[Item]):
     """A collection that can be listed and watched, with its selectors."""
 
     path: str
-    items: type[objects.Items[T]]
-    item: type[T]
+    items: type[objects.Items[Item]]
+    item: type[Item]
     fields: str = ""
     labels: str = ""
 
@@ -73,7 +74,7 @@ class Listing(Generic[T]):
         pairs = (("fieldSelector", self.fields), ("labelSelector", self.labels))
         return tuple((key, value) for key, value in pairs if value)
 
-    def page(self, *, limit: int = 0, token: str = "") -> KubeCall[objects.Items[T]]:
+    def page(self, *, limit: int = 0, token: str = "") -> KubeCall[objects.Items[Item]]:
         """A consistent LIST (no resourceVersion), or its next page. limit 0: all at once."""
         query = self._selectors()
         if limit:
@@ -128,10 +129,10 @@ def pod_get(*, namespace: str, name: str) -> KubeCall[objects.Pod]:
     return KubeCall("GET", path_of(CORE, namespace, "pods", name), objects.Pod)
 
 
-def pod_delete(*, namespace: str, name: str, uid: str) -> KubeCall[objects.Created]:
+def pod_delete(*, namespace: str, name: str, uid: str) -> KubeCall[objects.Object]:
     """Delete exactly this pod; a namesake with another uid is a 409."""
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-    return KubeCall("DELETE", path_of(CORE, namespace, "pods", name), objects.Created, (), body)
+    return KubeCall("DELETE", path_of(CORE, namespace, "pods", name), objects.Object, (), body)
 
 
 def metadata_change(
@@ -276,7 +277,7 @@ def event_create(
     type_: str,
     component: str,
     at: str,
-) -> KubeCall[objects.Created]:
+) -> KubeCall[objects.Object]:
     """A core/v1 event about a pod. `at` is RFC 3339; `name` must be new in the namespace.
 
     The message is cut at the API's limit of 1024.
@@ -296,7 +297,7 @@ def event_create(
         "count": 1,
     }
     path = path_of(CORE, namespace, "events")
-    return KubeCall("POST", path, objects.Created, (), body)
+    return KubeCall("POST", path, objects.Object, (), body)
 
 
 # --- leases and tokens -----------------------------------------------------------------------

@@ -50,6 +50,12 @@ class Metadata(Value, frozen=True):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
+class Object(Value, frozen=True):
+    """Any object: of some answers and of bookmarks only its metadata matter."""
+
+    metadata: Metadata = Metadata()
+
+
 class ResourceRequirements(Value, frozen=True):
     """A container's limits and requests, resource name to quantity."""
 
@@ -158,10 +164,9 @@ class PodStatus(Value, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(Value, frozen=True):
+class Pod(Object, frozen=True):
     """core/v1 Pod."""
 
-    metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -180,18 +185,15 @@ class NodeStatus(Value, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(Value, frozen=True):
+class Node(Object, frozen=True):
     """core/v1 Node."""
 
-    metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Value, frozen=True):
+class Namespace(Object, frozen=True):
     """core/v1 Namespace."""
-
-    metadata: Metadata = Metadata()
 
 
 class QuotaSpec(Value, frozen=True):
@@ -209,10 +211,9 @@ class QuotaStatus(Value, frozen=True):
     used: Resources = {}
 
 
-class ResourceQuota(Value, frozen=True):
+class ResourceQuota(Object, frozen=True):
     """core/v1 ResourceQuota."""
 
-    metadata: Metadata = Metadata()
     spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()
 
@@ -227,10 +228,9 @@ class LeaseSpec(Value, frozen=True):
     lease_transitions: int | None = None
 
 
-class Lease(Value, frozen=True):
+class Lease(Object, frozen=True):
     """coordination.k8s.io/v1 Lease."""
 
-    metadata: Metadata = Metadata()
     spec: LeaseSpec = LeaseSpec()
 
 
@@ -274,12 +274,6 @@ class Status(Value, frozen=True):
     reason: str = ""
     code: int = 0
     details: StatusDetails = StatusDetails()
-
-
-class Created(Value, frozen=True):
-    """Any object of whose answer only the identity matters."""
-
-    metadata: Metadata = Metadata()
 
 
 class ListMetadata(Value, frozen=True):
