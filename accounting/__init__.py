@@ -1,0 +1,1 @@
+"""The ledger: who holds which share of which device, which quotas bind, and every change of it."""

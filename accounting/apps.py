@@ -1,0 +1,15 @@
+"""The accounting app. The Celery app is imported when Django is ready, so that `shared_task` finds it."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class AccountingConfig(AppConfig):
+    """Ledger, quotas, inventory, and the pages and admin over them."""
+
+    name = "accounting"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from hami_platform import celery  # noqa: F401, PLC0415  (Celery must not load before the app registry)

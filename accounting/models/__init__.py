@@ -1,0 +1,41 @@
+"""Every model of the ledger, one module per noun."""
+
+from accounting.models.clusters import Clock, Cluster, Journal, ProcessLease
+from accounting.models.inventory import Device, Hold, Node, NodeLiveness
+from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, User
+from accounting.models.pods import NodeLock, Pod, PodState, Share
+from accounting.models.records import DeniedAsk, Finding, Trace
+from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
+from accounting.models.usage import Measurement, Price, UsageHour, UsageInterval
+
+__all__ = [
+    "ApiToken",
+    "Clock",
+    "Cluster",
+    "DeniedAsk",
+    "Device",
+    "Finding",
+    "Hold",
+    "IdempotencyKey",
+    "Journal",
+    "LoginLink",
+    "Measurement",
+    "Mode",
+    "Namespace",
+    "NativeQuota",
+    "Node",
+    "NodeLiveness",
+    "NodeLock",
+    "Pod",
+    "PodState",
+    "Price",
+    "ProcessLease",
+    "Quota",
+    "Role",
+    "Share",
+    "Tenant",
+    "Trace",
+    "UsageHour",
+    "UsageInterval",
+    "User",
+]

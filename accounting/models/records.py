@@ -1,0 +1,77 @@
+"""What the platform tells people: decisions, denied asks, and drift it found. Not read by decisions."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from accounting.models.clusters import Cluster
+
+
+class Trace(models.Model):
+    """One decision about one pod: verdict, codes with counts, details per node. Repeats of the same reason update one row."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    namespace = models.CharField(max_length=63)
+    pod_name = models.CharField(max_length=253)
+    verdict = models.CharField(max_length=16, help_text="placed | refused | denied | error")
+    summary = models.CharField(max_length=1000, help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".')
+    reason = models.CharField(max_length=64, blank=True, help_text="The dominant reason word.")
+    detail = models.JSONField(default=dict, help_text="Per node: HAMi's reason list and numbers; capped.")
+    inputs_hash = models.CharField(max_length=64, blank=True)
+    revision = models.BigIntegerField(default=0)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    times = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ("-last_at", "-id")
+        constraints = (models.UniqueConstraint(fields=("cluster", "pod_uid", "verdict", "reason"), name="trace_once_per_reason"),)
+        indexes = (models.Index(fields=("cluster", "namespace", "pod_name"), name="trace_by_name"),)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod_name} {self.verdict}: {self.summary}"
+
+
+class DeniedAsk(models.Model):
+    """Pods that admission denied for quota, kept by owner: the denied pod itself does not exist."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    namespace = models.CharField(max_length=63)
+    owner = models.CharField(max_length=320, help_text="Kind/name of the controller, or the pod's own name.")
+    message = models.CharField(max_length=1000)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    times = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ("-last_at",)
+        constraints = (models.UniqueConstraint(fields=("cluster", "namespace", "owner"), name="denied_ask_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.owner}: {self.message}"
+
+
+class Finding(models.Model):
+    """Drift between what the ledger says and what the cluster shows, its evidence, and what was done about it."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=48)
+    subject = models.CharField(max_length=400, help_text="Pod, node or device concerned.")
+    message = models.CharField(max_length=1000)
+    evidence = models.JSONField(default=dict)
+    found_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    repaired_at = models.DateTimeField(null=True, blank=True)
+    repair = models.CharField(max_length=400, blank=True)
+
+    class Meta:
+        ordering = ("-last_seen_at", "-id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("cluster", "kind", "subject"), condition=models.Q(repaired_at__isnull=True), name="finding_open_once"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}"

@@ -1,0 +1,98 @@
+"""Who held what, from when, until when; what was measured; what it costs. Append-only sources of roll-ups and chargeback."""
+
+from __future__ import annotations
+
+from django.db import models
+from simple_history.models import HistoricalRecords
+
+from accounting.models.base import LedgerModel
+from accounting.models.clusters import Cluster
+
+
+class UsageInterval(LedgerModel):
+    """A stretch of time during which a pod held a constant share of one device."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    namespace = models.CharField(max_length=63)
+    pod_name = models.CharField(max_length=253)
+    node = models.CharField(max_length=253)
+    vendor = models.CharField(max_length=32)
+    uuid = models.CharField(max_length=128)
+    model = models.CharField(max_length=128, blank=True)
+    slots = models.PositiveIntegerField()
+    memory_mib = models.PositiveBigIntegerField()
+    core_percent = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    simulated = models.BooleanField(default=False, help_text="Made up for a demonstration.")
+
+    class Meta:
+        ordering = ("cluster", "started_at", "id")
+        indexes = (
+            models.Index(fields=("cluster", "pod_uid", "ended_at"), name="usage_open_by_pod"),
+            models.Index(fields=("cluster", "started_at"), name="usage_by_start"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod_name} on {self.uuid} from {self.started_at}"
+
+
+class UsageHour(models.Model):
+    """Use of one model by one namespace in one hour: the roll-up that charts and bills read."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    hour = models.DateTimeField()
+    namespace = models.CharField(max_length=63)
+    vendor = models.CharField(max_length=32)
+    model = models.CharField(max_length=128, blank=True)
+    slot_s = models.PositiveBigIntegerField(default=0)
+    memory_mib_s = models.PositiveBigIntegerField(default=0)
+    core_percent_s = models.PositiveBigIntegerField(default=0)
+    simulated = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("cluster", "hour", "namespace", "vendor", "model")
+        constraints = (models.UniqueConstraint(fields=("cluster", "hour", "namespace", "vendor", "model", "simulated"), name="usage_hour_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.namespace} {self.model} {self.hour:%Y-%m-%d %H}h"
+
+
+class Price(LedgerModel):
+    """What a device of a model costs per hour, from a day on."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="prices")
+    vendor = models.CharField(max_length=32)
+    model_pattern = models.CharField(max_length=128)
+    device_hour = models.DecimalField(max_digits=12, decimal_places=4, help_text="Price of one whole device for one hour.")
+    currency = models.CharField(max_length=3, default="EUR")
+    valid_from = models.DateField()
+
+    history = HistoricalRecords(history_change_reason_field=models.TextField(blank=False))
+
+    class Meta:
+        ordering = ("cluster", "vendor", "model_pattern", "valid_from")
+
+    def __str__(self) -> str:
+        return f"{self.model_pattern}: {self.device_hour} {self.currency} per device hour"
+
+
+class Measurement(models.Model):
+    """Utilisation that an agent reported for a device or a container's share. Bounded by retention."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+    node = models.CharField(max_length=253)
+    uuid = models.CharField(max_length=128)
+    pod_uid = models.CharField(max_length=64, blank=True, help_text="Empty: the whole device.")
+    container = models.CharField(max_length=253, blank=True)
+    memory_used_mib = models.PositiveBigIntegerField(null=True)
+    core_used_percent = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        ordering = ("cluster", "at", "id")
+        indexes = (models.Index(fields=("cluster", "uuid", "at"), name="measurement_by_device"),)
+
+    def __str__(self) -> str:
+        return f"{self.uuid} at {self.at}"

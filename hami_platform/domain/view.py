@@ -1,0 +1,272 @@
+"""The View: one immutable picture of a cluster's ledger, folded from rows, on which every decision is taken.
+
+It must not know where rows come from. `fold` replaces rows by key and recomputes what follows from them; folding rows in any
+interleaving gives the same View as building it from all rows at once (a law).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from hami_platform.domain.devices import NOTHING, Device, DeviceKey, Held
+from hami_platform.domain.nodes import DeviceState, NodeState
+from hami_platform.domain.quota import Amounts, Headroom, Limits, Rule, Selector
+from hami_platform.domain.reasons import Reason
+from hami_platform.domain.rows import (
+    Changes,
+    ClockRow,
+    HoldRow,
+    LockRow,
+    NamespaceRow,
+    NativeRow,
+    NodeRow,
+    PodRow,
+    QuotaRow,
+    TenantRow,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Usage = Mapping[tuple[str, str], Amounts]
+"""(vendor, model) → amounts in use; model "" is what claims hold."""
+
+UNENFORCED = frozenset({"warn", "observe"})
+
+
+@dataclass(frozen=True)
+class View:
+    """A cluster at one revision. All mappings are to be read only."""
+
+    clock: ClockRow = ClockRow()
+    nodes: Mapping[str, NodeRow] = field(default_factory=dict)
+    holds: Mapping[int, HoldRow] = field(default_factory=dict)
+    pods: Mapping[int, PodRow] = field(default_factory=dict)
+    namespaces: Mapping[str, NamespaceRow] = field(default_factory=dict)
+    tenants: Mapping[int, TenantRow] = field(default_factory=dict)
+    quotas: Mapping[int, QuotaRow] = field(default_factory=dict)
+    natives: Mapping[int, NativeRow] = field(default_factory=dict)
+    locks: Mapping[str, LockRow] = field(default_factory=dict)
+
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+    pods_by_uid: Mapping[str, int] = field(default_factory=dict)
+    pods_by_node: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+
+    def pod(self, uid: str) -> PodRow | None:
+        """The row of a pod by uid, or None."""
+        pod_id = self.pods_by_uid.get(uid)
+        return None if pod_id is None else self.pods[pod_id]
+
+    @property
+    def ready(self) -> bool:
+        """Whether a full compare with the API server was done for this incarnation."""
+        return bool(self.clock.incarnation) and self.clock.compared == self.clock.incarnation
+
+    def registered_devices(self) -> dict[str, list[Device]]:
+        """Vendor word → every device that is registered on a live node, whether usable now or not."""
+        found: dict[str, list[Device]] = {}
+        for state in self.states.values():
+            for one in state.devices:
+                found.setdefault(one.device.vendor, []).append(one.device)
+        return found
+
+    def headroom(self, namespace: str, *, without: int | None = None) -> Headroom:
+        """The rules that bind a pod of this namespace, with what each scope uses now, `without` (a pod id) taken out."""
+        return _headroom(self, namespace, without)
+
+    def fold(self, changes: Changes) -> View:
+        """This View with the changed rows in place."""
+        return _fold(self, changes)
+
+
+def _replaced(old: Mapping[K, V], changed: Mapping[K, V | None]) -> Mapping[K, V]:
+    if not changed:
+        return old
+    new = dict(old)
+    for key, value in changed.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = value
+    return new
+
+
+def _fold(old: View, changes: Changes) -> View:
+    view = replace(
+        old,
+        clock=changes.clock or old.clock,
+        nodes=_replaced(old.nodes, changes.nodes),
+        holds=_replaced(old.holds, changes.holds),
+        pods=_replaced(old.pods, changes.pods),
+        namespaces=_replaced(old.namespaces, changes.namespaces),
+        tenants=_replaced(old.tenants, changes.tenants),
+        quotas=_replaced(old.quotas, changes.quotas),
+        natives=_replaced(old.natives, changes.natives),
+        locks=_replaced(old.locks, changes.locks),
+    )
+    if changes.pods:
+        view = replace(view, **_reindexed(old, changes.pods))
+    touched = _touched_nodes(old, changes)
+    if touched:
+        view = replace(view, states=_replaced(old.states, {name: _state(view, name) for name in touched}))
+    return view
+
+
+def _reindexed(old: View, changed: Mapping[int, PodRow | None]) -> dict[str, object]:
+    """The indexes over pods, and use per namespace, after some pods changed."""
+    by_uid, by_node, usage = dict(old.pods_by_uid), dict(old.pods_by_node), dict(old.usage)
+    for pod_id, new in changed.items():
+        before = old.pods.get(pod_id)
+        if before is not None:
+            if by_uid.get(before.uid) == pod_id:
+                del by_uid[before.uid]
+            _move(by_node, before.node, pod_id, add=False)
+            _charge(usage, before, sign=-1)
+        if new is not None:
+            if new.uid:
+                by_uid[new.uid] = pod_id
+            _move(by_node, new.node, pod_id, add=True)
+            _charge(usage, new, sign=1)
+    return {"pods_by_uid": by_uid, "pods_by_node": by_node, "usage": usage}
+
+
+def _move(by_node: dict[str, frozenset[int]], node: str, pod_id: int, *, add: bool) -> None:
+    if not node:
+        return
+    here = by_node.get(node, frozenset())
+    after = here | {pod_id} if add else here - {pod_id}
+    if after:
+        by_node[node] = after
+    else:
+        by_node.pop(node, None)
+
+
+def _charge(usage: dict[str, Usage], pod: PodRow, *, sign: int) -> None:
+    if not pod.charges:
+        return
+    of_namespace = dict(usage.get(pod.namespace, {}))
+    for charge in pod.charges:
+        kind = (charge.vendor, charge.model)
+        before = of_namespace.get(kind, Amounts())
+        after = before + charge.amounts if sign > 0 else before - charge.amounts
+        if after:
+            of_namespace[kind] = after
+        else:
+            of_namespace.pop(kind, None)
+    if of_namespace:
+        usage[pod.namespace] = of_namespace
+    else:
+        usage.pop(pod.namespace, None)
+
+
+def _touched_nodes(old: View, changes: Changes) -> set[str]:
+    """Names of the nodes whose state follows from a changed row."""
+    touched = set(changes.nodes) | set(changes.locks)
+    for pod_id, pod in changes.pods.items():
+        touched.update(row.node for row in (pod, old.pods.get(pod_id)) if row is not None and row.node)
+    for hold_id, hold in changes.holds.items():
+        touched.update(row.node for row in (hold, old.holds.get(hold_id)) if row is not None)
+    return touched
+
+
+def _state(view: View, name: str) -> NodeState | None:
+    """What placement sees of one node; None when it offers nothing at all."""
+    node = view.nodes.get(name)
+    if node is None or node.retired:
+        return None
+    held: dict[DeviceKey, Held] = {}
+    for pod_id in sorted(view.pods_by_node.get(name, ())):
+        _add(held, view.pods[pod_id].held)
+    for hold in view.holds.values():
+        if hold.in_force and hold.node == name:
+            _add(held, {hold.key: hold.held})
+    devices = tuple(DeviceState(device, held.get(device.key, NOTHING)) for device in node.devices)
+    return NodeState.of(name, devices, blocked=_blocked(view, node), pair_scores=node.pair_scores)
+
+
+def _add(total: dict[DeviceKey, Held], more: Mapping[DeviceKey, Held]) -> None:
+    for key, held in more.items():
+        total[key] = total.get(key, NOTHING) + held
+
+
+def _blocked(view: View, node: NodeRow) -> Reason | None:
+    if node.accounting_unknown:
+        return Reason.NODE_ACCOUNTING_UNKNOWN
+    lock = view.locks.get(node.name)
+    return Reason.NODE_LOCKED if lock is not None and lock.stale else None
+
+
+def _headroom(view: View, namespace: str, without: int | None) -> Headroom:
+    row = view.namespaces.get(namespace, NamespaceRow(namespace))
+    own = view.pods.get(without) if without is not None else None
+    scopes = [(namespace, {namespace})] + [
+        (tenant.name, _namespaces_under(view, tenant.id)) for tenant in _ancestors(view, row.tenant)
+    ]
+    rules: list[tuple[Rule, Amounts]] = []
+    for quotas, members in zip(_quotas_by_scope(view, namespace, row.tenant), (m for _, m in scopes), strict=True):
+        rules += [(rule, _used(view, members, rule.selector, own)) for rule in quotas]
+    rules += [(rule, _used(view, {namespace}, rule.selector, own)) for rule in native_rules(view, namespace)]
+    return Headroom(tuple(rules), enforced=row.mode not in UNENFORCED)
+
+
+def _ancestors(view: View, tenant: int | None) -> list[TenantRow]:
+    """The tenant and those above it, nearest first. A loop (which services refuse) ends the walk."""
+    found: list[TenantRow] = []
+    while tenant is not None and tenant in view.tenants and view.tenants[tenant] not in found:
+        found.append(view.tenants[tenant])
+        tenant = found[-1].parent
+    return found
+
+
+def _namespaces_under(view: View, tenant: int) -> set[str]:
+    return {
+        row.name for row in view.namespaces.values() if any(above.id == tenant for above in _ancestors(view, row.tenant))
+    }
+
+
+def _quotas_by_scope(view: View, namespace: str, tenant: int | None) -> list[list[Rule]]:
+    """Rules of the namespace, then of each tenant above it."""
+    quotas = [row for row in view.quotas.values() if row.in_force]
+    found = [[row.rule for row in quotas if row.namespace == namespace]]
+    found += [[row.rule for row in quotas if row.tenant == above.id] for above in _ancestors(view, tenant)]
+    return [sorted(rules, key=lambda rule: rule.name) for rules in found]
+
+
+def native_rules(view: View, namespace: str) -> list[Rule]:
+    """The namespace's native limits: per vendor and resource the minimum over all ResourceQuota objects."""
+    least: dict[tuple[str, str], NativeRow] = {}
+    for row in view.natives.values():
+        if row.namespace == namespace:
+            kind = (row.vendor, row.resource)
+            if kind not in least or (row.limit, row.object_name) < (least[kind].limit, least[kind].object_name):
+                least[kind] = row
+    return [
+        Rule(f"{namespace}/resourcequota/{row.object_name}", Selector(vendor), Limits(**{resource: row.limit}))
+        for (vendor, resource), row in sorted(least.items())
+    ]
+
+
+def selects(selector: Selector, vendor: str, model: str) -> bool:
+    """Whether a quota counts this kind of device. A charge without a model is not counted by model patterns."""
+    if selector.vendor and selector.vendor != vendor:
+        return False
+    if not selector.model_pattern:
+        return True
+    return bool(model) and fnmatch.fnmatchcase(model.lower(), selector.model_pattern.lower())
+
+
+def _used(view: View, namespaces: Iterable[str], selector: Selector, own: PodRow | None) -> Amounts:
+    total = Amounts()
+    for name in namespaces:
+        for (vendor, model), amounts in view.usage.get(name, {}).items():
+            if selects(selector, vendor, model):
+                total += amounts
+        if own is not None and own.namespace == name:
+            for charge in own.charges:
+                if selects(selector, charge.vendor, charge.model):
+                    total -= charge.amounts
+    return total
