@@ -309,10 +309,17 @@ def decode(data: bytes | memoryview | msgspec.Raw, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=type_)
     except msgspec.ValidationError:
-        pass
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return convert(read(data), type_)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(f"not JSON: {error}") from error
-    return convert(msgspec.json.decode(data), type_)
+
+
+def read(data: bytes | memoryview | msgspec.Raw) -> Any:
+    """Plain JSON. Raises Undecodable."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Undecodable(f"not JSON: {error}") from error
 
 
 def convert(value: object, type_: type[T]) -> T:
