@@ -1,0 +1,130 @@
+"""This process's View, kept current by folding the Journal. Reads only; services decide on what it returns.
+
+A refresh is one indexed query when nothing changed. Views are immutable, so several threads may fold at once: whoever
+publishes first wins, the others start again from the newer one. No thread waits for another one here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import NamedTuple
+
+from django.db import InterfaceError, OperationalError
+from django.db.models import Q
+
+from accounting import ledger, loading
+from accounting.models import Clock, Journal
+from hami_platform.domain.rows import ClockRow
+from hami_platform.domain.view import View
+
+
+class _News(NamedTuple):
+    """What the Journal says since a revision."""
+
+    last: ClockRow
+    keys: dict[str, set[str]]
+
+
+class LiveView:
+    """One cluster's View in this process."""
+
+    def __init__(self, cluster: int) -> None:
+        self._cluster = cluster
+        self._mutex = threading.Lock()
+        self._view = View()
+
+    @property
+    def now(self) -> View:
+        """The View as last folded; no query."""
+        return self._view
+
+    def refresh(self) -> View:
+        """The View folded through the last committed revision. Inside a ledger transaction it is exact until commit.
+
+        Raises ledger.LedgerUnavailable.
+        """
+        if ledger.current() is None:
+            ledger.breaker.check()
+        try:
+            while True:
+                base = self._view
+                found = self._next(base)
+                if found is base or self._publish(base, found):
+                    return found
+        except (OperationalError, InterfaceError) as fault:
+            ledger.breaker.trip(f"database: {fault}")
+            raise ledger.LedgerUnavailable(f"database: {fault}") from fault
+
+    def reload(self) -> View:
+        """Drop everything and load from the rows."""
+        with ledger.snapshot():
+            loaded = View().fold(loading.everything(self._cluster))
+        with self._mutex:
+            self._view = loaded
+        return loaded
+
+    def _publish(self, base: View, found: View) -> bool:
+        with self._mutex:
+            if self._view is not base:
+                return False
+            self._view = found
+            return True
+
+    def _next(self, base: View) -> View:
+        if not base.clock.revision:
+            return self._load()
+        news = self._news(base.clock)
+        if news is None:
+            return self._lost(base)
+        if not news.keys:
+            return base
+        return base.fold(loading.changed(self._cluster, news.keys, news.last))
+
+    def _load(self) -> View:
+        with ledger.snapshot():
+            return View().fold(loading.everything(self._cluster))
+
+    def _news(self, folded: ClockRow) -> _News | None:
+        """Rows after the folded revision; None when that revision is not in the Journal any more, or is another one."""
+        query = Journal.objects.filter(Q(revision__gt=folded.revision) | Q(seq=0), cluster=self._cluster, revision__gte=folded.revision)
+        found = list(query.order_by("revision", "seq").values_list("revision", "tag", "kind", "key"))
+        if not found or found[0][:2] != (folded.revision, folded.tag):
+            return None
+        keys: dict[str, set[str]] = defaultdict(set)
+        for revision, _, kind, key in found:
+            if revision > folded.revision:
+                keys[kind].add(key)
+        clock = ClockRow(found[-1][0], found[-1][1], folded.incarnation, folded.compared)
+        if "clock" in keys:
+            now = loading.clock_row(self._cluster)
+            clock = ClockRow(clock.revision, clock.tag, now.incarnation, now.compared)
+        return _News(clock, dict(keys))
+
+    def _lost(self, base: View) -> View:
+        """Behind the pruning: reload. Ahead, or on another history: the database was restored, so a new incarnation as well."""
+        clock = Clock.objects.get(cluster=self._cluster)
+        if base.clock.revision >= clock.pruned_through and clock.incarnation == base.clock.incarnation:
+            with ledger.transaction(cause="history_changed") as entry:
+                if Clock.objects.get(pk=entry.clock.pk).incarnation == base.clock.incarnation:
+                    ledger.incarnation_draw(entry)
+        return self._load()
+
+
+_views: dict[int, LiveView] = {}
+_views_lock = threading.Lock()
+
+
+def live() -> LiveView:
+    """The LiveView of the cluster this process serves."""
+    cluster = ledger.cluster_id()
+    with _views_lock:
+        if cluster not in _views:
+            _views[cluster] = LiveView(cluster)
+        return _views[cluster]
+
+
+def forget() -> None:
+    """Drop every View: the database was replaced (tests)."""
+    with _views_lock:
+        _views.clear()

@@ -1,0 +1,222 @@
+"""Reads ledger rows into the domain's plain values: all of them, or those that the Journal names.
+
+It must not decide anything. Only columns that a View needs are read, as tuples: no model instances on hot paths.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import Q
+
+from accounting.models import (
+    Clock,
+    Device,
+    Hold,
+    Namespace,
+    NativeQuota,
+    Node,
+    NodeLock,
+    Pod,
+    PodState,
+    Quota,
+    Share,
+    Tenant,
+)
+from hami_platform.domain import devices, quota, rows
+from hami_platform.domain.wire import pod_facts, pod_request
+
+Keys = Mapping[str, set[str]]
+"""Journal kind → keys."""
+
+NODE_KINDS = ("node", "device")
+
+
+def everything(cluster: int) -> rows.Changes:
+    """Every row of the cluster's ledger. Call inside `ledger.snapshot()`."""
+    return rows.Changes(
+        clock=clock_row(cluster),
+        nodes=_nodes(Node.objects.filter(cluster=cluster)),
+        holds=_holds(Hold.objects.filter(cluster=cluster)),
+        pods=_pods(Pod.objects.filter(cluster=cluster).exclude(state=PodState.ENDED)),
+        namespaces=_namespaces(Namespace.objects.filter(cluster=cluster)),
+        tenants=_tenants(Tenant.objects.filter(cluster=cluster)),
+        quotas=_quotas(Quota.objects.filter(cluster=cluster)),
+        natives=_natives(NativeQuota.objects.filter(cluster=cluster)),
+        locks=_locks(NodeLock.objects.filter(cluster=cluster)),
+    )
+
+
+def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
+    """The rows that the Journal names, as they are now; None for those that are gone (or pods that have ended)."""
+    nodes = {key.split("/", 1)[0] for kind in NODE_KINDS for key in keys.get(kind, ())}
+    by_id = {kind: {int(key) for key in keys.get(kind, ())} for kind in ("hold", "pod", "tenant", "quota", "native")}
+    namespaces, locks = keys.get("namespace", set()), keys.get("lock", set())
+    ours = Q(cluster=cluster)
+    return rows.Changes(
+        clock=clock,
+        nodes=_complete(nodes, _nodes(Node.objects.filter(ours, name__in=nodes)) if nodes else {}),
+        holds=_complete(by_id["hold"], _holds(Hold.objects.filter(ours, pk__in=by_id["hold"])) if by_id["hold"] else {}),
+        pods=_complete(by_id["pod"], _live_pods(ours, by_id["pod"]) if by_id["pod"] else {}),
+        namespaces=_complete(namespaces, _namespaces(Namespace.objects.filter(ours, name__in=namespaces)) if namespaces else {}),
+        tenants=_complete(by_id["tenant"], _tenants(Tenant.objects.filter(ours, pk__in=by_id["tenant"])) if by_id["tenant"] else {}),
+        quotas=_complete(by_id["quota"], _quotas(Quota.objects.filter(ours, pk__in=by_id["quota"])) if by_id["quota"] else {}),
+        natives=_complete(by_id["native"], _natives(NativeQuota.objects.filter(ours, pk__in=by_id["native"])) if by_id["native"] else {}),
+        locks=_complete(locks, _locks(NodeLock.objects.filter(ours, node__in=locks)) if locks else {}),
+    )
+
+
+def clock_row(cluster: int) -> rows.ClockRow:
+    """Where the ledger stands now."""
+    return rows.ClockRow(*Clock.objects.values_list("revision", "tag", "incarnation", "compared").get(cluster=cluster))
+
+
+def _complete(keys: Iterable[Any], found: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: found.get(key) for key in keys}
+
+
+def _nodes(query: Any) -> dict[str, rows.NodeRow]:
+    nodes = list(
+        query.values_list("pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "gone_vendors").order_by()
+    )
+    by_node: dict[int, list[devices.Device]] = defaultdict(list)
+    gone = {pk: set(vendors) for pk, *_, vendors in nodes if vendors}
+    for pk, device in _devices([pk for pk, *_ in nodes]):
+        if device.vendor not in gone.get(pk, ()):
+            by_node[pk].append(device)
+    return {
+        name: rows.NodeRow(
+            name,
+            tuple(sorted(by_node[pk], key=lambda one: (one.vendor, one.index, one.uuid))),
+            retired, agent, unknown, {(a, b): score for a, b, score in pairs},
+        )
+        for pk, name, retired, agent, unknown, pairs, _ in nodes
+    }  # fmt: skip
+
+
+def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
+    """(node, device) of each registered device without conflict."""
+    found = Device.objects.filter(node__in=nodes, registered=True, conflict=False).order_by()
+    columns = (
+        "node_id", "uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy",
+        "mig_profiles", "cordoned", "cordoned_on_node", "reserved_mib",
+    )  # fmt: skip
+    for node, uuid, index, vendor, model, memory, cores, slots, numa, mode, healthy, mig, cordoned, on_node, reserved in (
+        found.values_list(*columns)
+    ):
+        yield node, devices.Device(
+            uuid, index, vendor, model, memory, cores, slots, numa, mode, healthy,
+            tuple(map(mig_profile, mig)), cordoned or on_node, reserved,
+        )  # fmt: skip
+
+
+def mig_profile(stored: Mapping[str, Any]) -> devices.MigProfile:
+    """A profile as Device.mig_profiles stores it: name, memory_mib, core_percent, slice_count, placements [[start, size], …]."""
+    return devices.MigProfile(
+        stored["name"], stored["memory_mib"], stored["core_percent"], stored["slice_count"],
+        tuple(devices.MigPlacement(start, size) for start, size in stored["placements"]),
+    )  # fmt: skip
+
+
+def mig_profile_json(profile: devices.MigProfile) -> dict[str, Any]:
+    """The stored form that `mig_profile` reads."""
+    return {
+        "name": profile.name, "memory_mib": profile.memory_mib, "core_percent": profile.core_percent,
+        "slice_count": profile.slice_count, "placements": [[one.start, one.size] for one in profile.placements],
+    }  # fmt: skip
+
+
+def _holds(query: Any) -> dict[int, rows.HoldRow]:
+    columns = ("pk", "device__node__name", "device__vendor", "device__uuid", "slots", "memory_mib", "core_percent", "in_force")
+    return {
+        pk: rows.HoldRow(node, (vendor, uuid), devices.Held(slots, memory, cores), in_force)
+        for pk, node, vendor, uuid, slots, memory, cores, in_force in query.values_list(*columns).order_by()
+    }
+
+
+POD_COLUMNS = (
+    "pk", "uid", "claim_id", "namespace", "name", "state", "request", "node", "aligned", "facts", "claim_charges", "priority",
+    "created_at", "gated", "unmanaged", "suspended", "refused_revision", "woken_revision", "resource_version", "owner",
+)  # fmt: skip
+
+
+def _live_pods(ours: Q, ids: set[int]) -> dict[int, rows.PodRow]:
+    return _pods(Pod.objects.filter(ours, pk__in=ids).exclude(state=PodState.ENDED))
+
+
+def _pods(query: Any) -> dict[int, rows.PodRow]:
+    found = list(query.values_list(*POD_COLUMNS).order_by())
+    shares = _shares(query) if found else {}
+    return {values[0]: _pod(values, shares.get(values[0], ())) for values in found}
+
+
+def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:
+    (pk, uid, claim_id, namespace, name, state, request, node, aligned, facts, charges, priority, created_at, gated, unmanaged,
+     suspended, refused, woken, resource_version, owner) = values  # fmt: skip
+    return rows.PodRow(
+        id=pk, uid=uid, claim_id=claim_id, namespace=namespace, name=name, state=state, request=pod_request.decode(request),
+        node=node, shares=tuple(shares), aligned=aligned, facts=pod_facts.decode(facts),
+        claim_charges=tuple(map(claim_charge, charges)), priority=priority,
+        created_at_s=created_at.timestamp() if created_at else 0.0, gated=gated, unmanaged=unmanaged, suspended=suspended,
+        refused_revision=refused, woken_revision=woken, resource_version=resource_version, owner=owner,
+    )  # fmt: skip
+
+
+def claim_charge(stored: list[Any]) -> quota.Charge:
+    """A lower bound as Pod.claim_charges stores it."""
+    vendor, slots, memory, cores, largest = stored
+    return quota.Charge(vendor, "", quota.Amounts(slots, memory, cores), largest)
+
+
+def claim_charge_json(charge: quota.Charge) -> list[Any]:
+    """The stored form that `claim_charge` reads."""
+    amounts = charge.amounts
+    return [charge.vendor, amounts.devices, amounts.memory_mib, amounts.core_percent, charge.largest_share_mib]
+
+
+def _shares(pods: Any) -> dict[int, list[devices.Share]]:
+    columns = (
+        "pod_id", "container_index", "container", "kind", "vendor", "uuid", "memory_mib", "core_percent", "model",
+        "mig_profile", "mig_start", "mig_size",
+    )  # fmt: skip
+    found: dict[int, list[devices.Share]] = defaultdict(list)
+    query = Share.objects.filter(pod__in=pods.order_by().values("pk")).order_by("container_index", "pk")
+    for pod, index, container, kind, vendor, uuid, memory, cores, model, profile, start, size in query.values_list(*columns):
+        mig = devices.MigUse(profile, devices.MigPlacement(start, size)) if profile else None
+        found[pod].append(
+            devices.Share(index, container, devices.ContainerKind(kind), vendor, uuid, memory, cores, mig, model)
+        )
+    return found
+
+
+def _namespaces(query: Any) -> dict[str, rows.NamespaceRow]:
+    return {name: rows.NamespaceRow(name, tenant, mode) for name, tenant, mode in query.values_list("name", "tenant_id", "mode").order_by()}
+
+
+def _tenants(query: Any) -> dict[int, rows.TenantRow]:
+    return {pk: rows.TenantRow(pk, name, parent) for pk, name, parent in query.values_list("pk", "name", "parent_id").order_by()}
+
+
+def _quotas(query: Any) -> dict[int, rows.QuotaRow]:
+    columns = ("pk", "name", "namespace__name", "tenant_id", "tenant__name", "vendor", "model_pattern", "in_force", *Quota.LIMITS)
+    found = {}
+    for pk, name, namespace, tenant, tenant_name, vendor, pattern, in_force, *limits in query.values_list(*columns).order_by():
+        rule = quota.Rule(
+            f"{namespace or tenant_name}/{name}",
+            quota.Selector(vendor, pattern),
+            quota.Limits(**dict(zip(Quota.LIMITS, limits, strict=True))),
+        )
+        found[pk] = rows.QuotaRow(pk, rule, namespace, tenant, in_force)
+    return found
+
+
+def _natives(query: Any) -> dict[int, rows.NativeRow]:
+    columns = ("pk", "namespace", "vendor", "resource", "limit", "object_name")
+    return {pk: rows.NativeRow(*values) for pk, *values in query.values_list(*columns).order_by()}
+
+
+def _locks(query: Any) -> dict[str, rows.LockRow]:
+    columns = ("node", "pod_uid", "stale", "mode")
+    return {node: rows.LockRow(node, uid, stale, mode) for node, uid, stale, mode in query.values_list(*columns).order_by()}
