@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from hami_platform import env_reading
 from hami_platform import env_values as values
-from hami_platform.env_reading import BadSettingsError, row
+from hami_platform.env_reading import row
 
+BadSettingsError = env_reading.BadSettingsError
 ROLES: Final = ("web", "webhook", "extender", "watcher", "worker", "beat", "agent", "tool")
 
 
@@ -239,7 +240,17 @@ class Settings:
     device_core_scaling: float = row(
         values.positive, "1", "Registered cores as a multiple of 100 %.", flags=("device-cores-scaling",)
     )
+    disable_core_limit: bool = row(
+        values.boolean, "false", "Containers are not held to their share of a device's cores.", flags=("disable-core-limit",)
+    )
+    libcuda_log_level: str = row(
+        values.text, "1", "What the limiting library logs: 0 errors, 1 warnings, 3 info, 4 debug. Empty: its default."
+    )
+    enable_numa_topology: bool = row(
+        values.boolean, "false", "Tell the kubelet where devices are, so that it refuses pods it cannot align."
+    )
     platform_url: str = row(values.text, "", "Where the agent reports. Empty: nowhere.")
+    platform_ca_file: str = row(values.text, "", "Authority of the platform's certificate. Empty: the system's.")
     scheduler_endpoint: str = row(values.text, "", "Where the agent asks for a NUMA refit. Empty: it does not.")
     scheduler_ca_file: str = row(values.text, "", "Authority of that server's certificate.")
     scheduler_tls_insecure: bool = row(values.boolean, "false", "Do not check that server's certificate.")

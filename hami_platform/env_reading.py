@@ -11,7 +11,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 PREFIX: Final = "HAMI_"
 
@@ -58,7 +58,8 @@ def row(
     """Declare one setting; its type is what `read` returns."""
     row = {"read": read, "default": default, "help": help, "variable": variable}
     metadata = {**row, "also": also, "flags": flags, "secret": secret}
-    return cast("T", dataclasses.field(default=read(default), metadata=metadata))
+    declared: T = dataclasses.field(default=read(default), metadata=metadata)
+    return declared
 
 
 def table_of(declared: type[Any], groups: Mapping[str, str]) -> tuple[Setting, ...]:

@@ -10,7 +10,7 @@ import logging
 import logging.config
 import re
 from collections.abc import MutableMapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import structlog
 
@@ -22,7 +22,8 @@ _MASK: Final = "***"
 
 def get(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of a module."""
-    return cast("structlog.stdlib.BoundLogger", structlog.stdlib.get_logger(name))
+    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return logger
 
 
 def configure(level: str, form: str) -> None:

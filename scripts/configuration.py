@@ -6,7 +6,7 @@ import itertools
 import pathlib
 import sys
 
-from hami_platform import env, env_flags
+from hami_platform import env, env_flags, env_reading
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -35,7 +35,7 @@ def page() -> str:
     return "".join(parts)
 
 
-def _line(row: env.Setting) -> str:
+def _line(row: env_reading.Setting) -> str:
     notes = [row.help]
     if row.flags:
         notes.append("HAMi flag: " + ", ".join(f"`--{flag}`" for flag in row.flags) + ".")

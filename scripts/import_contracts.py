@@ -20,8 +20,8 @@ class OnlyImports(Contract):
     """Modules inside `source` import only themselves and what `allowed` names."""
 
     type_name = "only_imports"
-    source = fields.StringField()
-    allowed = fields.SetField(subfield=fields.StringField())
+    source: str = fields.StringField()  # type: ignore[assignment]  # a descriptor
+    allowed: set[str] = fields.SetField(subfield=fields.StringField())  # type: ignore[assignment]
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Broken by the first import that is neither inside nor allowed; all are listed."""
@@ -45,12 +45,14 @@ class OneDoor(Contract):
     """A third-party `package` is imported by the `doors` and by nobody else."""
 
     type_name = "one_door"
-    package = fields.StringField()
-    doors = fields.SetField(subfield=fields.StringField())
+    package: str = fields.StringField()  # type: ignore[assignment]  # a descriptor
+    doors: set[str] = fields.SetField(subfield=fields.StringField())  # type: ignore[assignment]
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Broken by any other importer; kept while nobody imports the package."""
-        importers = graph.find_modules_that_directly_import(self.package) if self.package in graph.modules else set()
+        importers: set[str] = (
+            graph.find_modules_that_directly_import(self.package) if self.package in graph.modules else set()
+        )
         broken = sorted(importer for importer in importers if not within(importer, self.doors))
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 

@@ -1,0 +1,57 @@
+"""What a process answers, by its role. A listener has the routes of its role and no others.
+
+`tool` (tests, shells) has them all, so that `reverse` works everywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from allauth.account.decorators import secure_admin_login
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+
+from hami_platform import env
+
+Routes = list[URLPattern | URLResolver]
+
+
+def _admin_site() -> admin.AdminSite:
+    """The console's admin site, whose login is the platform's: second factor and provider included."""
+    admin.autodiscover()
+    found = importlib.util.find_spec("accounting.admin")
+    site = getattr(importlib.import_module("accounting.admin"), "site", admin.site) if found else admin.site
+    site.login = secure_admin_login(site.login)  # type: ignore[method-assign]  # allauth's documented way
+    return site
+
+
+def _included(prefix: str, module: str) -> Routes:
+    package = module.rpartition(".")[0]
+    exists = importlib.util.find_spec(package) and importlib.util.find_spec(module)
+    return [path(prefix, include(module))] if exists else []
+
+
+def _web() -> Routes:
+    return [
+        path("admin/", _admin_site().urls),
+        path("accounts/", include("allauth.urls")),
+        *_included("api/", "accounting.api.urls"),
+        *_included("", "accounting.urls"),
+    ]
+
+
+def _machines() -> Routes:
+    return _included("", "scheduler_ext.urls")
+
+
+def routes(role: str) -> Routes:
+    """The routes of a role."""
+    if role in {"webhook", "extender"}:
+        return _machines()
+    if role == "tool":
+        return [*_machines(), *_web()]
+    return _web()
+
+
+urlpatterns = routes(env.current().role)
