@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from hami_platform.domain.devices import DeviceKey, Held
+from hami_platform.domain.requests import PodRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +105,110 @@ class Excess:
         """`needs 4000, free 2000 of 10000 memory MiB, used 8000, quota nlp/default`."""
         unit = {"devices": "devices", "core_percent": "core %"}.get(self.resource.removeprefix("pod_"), "memory MiB")
         return f"needs {self.asked}, free {self.free} of {self.limit} {unit}, used {self.used}, quota {self.rule}"
+
+
+SUMS = ("devices", "memory_mib", "core_percent")
+"""The limits that bound a sum over a scope; the pod's bound of each is `pod_` + its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What a limit leaves. Never negative: over says by how much the use exceeds the limit."""
+
+    limit: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        return max(0, self.limit - self.used)
+
+    @property
+    def over(self) -> int:
+        return max(0, self.used - self.limit)
+
+
+def covers(selector: Selector, vendor: str, model: str) -> bool:
+    """Whether a quota counts devices of this vendor and model. A model pattern never counts a charge without a model."""
+    if selector.vendor and selector.vendor != vendor:
+        return False
+    if not selector.model_pattern:
+        return True
+    return bool(model) and fnmatch.fnmatchcase(model.lower(), selector.model_pattern.lower())
+
+
+def excess(headroom: Headroom, charges: Iterable[Charge]) -> Excess | None:
+    """The first limit that granting the charges of one pod would break, or None. charges are the pod's total.
+
+    Whether the headroom is enforced is the caller's business. Law: None never refuses, 0 refuses any positive ask, and more
+    use never turns a refusal into a grant. Nothing asked is never refused, also where a scope is over its limit.
+    """
+    charges = tuple(charges)
+    for rule, used in headroom.rules:
+        found = _excess_of(rule, used, [c for c in charges if covers(rule.selector, c.vendor, c.model)])
+        if found is not None:
+            return found
+    return None
+
+
+def never_refuses(headroom: Headroom, request: PodRequest) -> bool:
+    """Whether no placement of the request can break a limit: an upper bound of its charge, counted by every rule, fits.
+
+    Holds for devices that give what is asked; a MIG instance can be larger than the request.
+    """
+    asked, largest = _NO_AMOUNTS, 0
+    for ask in (ask for container in request.containers for ask in container.devices):
+        memory_mib = ask.memory_mib if ask.memory_mib > 0 or not ask.memory_percent else _UNBOUNDED_MIB
+        asked += Amounts(ask.count, memory_mib * ask.count, ask.core_percent * ask.count)
+        largest = max(largest, memory_mib)
+    charge = Charge("", "", asked, largest)
+    return all(_excess_of(rule, used, [charge]) is None for rule, used in headroom.rules)
+
+
+def effective(limits: Iterable[Limits]) -> Limits:
+    """The minimum of several sets of limits, each bound for itself; a bound that none sets stays None."""
+    rows = tuple(limits)
+    least: dict[str, int | None] = {}
+    for bound in fields(Limits):
+        values = [value for row in rows if (value := getattr(row, bound.name)) is not None]
+        least[bound.name] = min(values, default=None)
+    return Limits(**least)
+
+
+def charges_of(
+    held: Mapping[DeviceKey, Held], models: Mapping[DeviceKey, str], largest: Mapping[DeviceKey, int] | None = None
+) -> tuple[Charge, ...]:
+    """What a pod that holds this takes of each kind of device, sorted by vendor and model.
+
+    largest: the greatest share of memory on a device, where the pod's rows are known; else all that is held on it.
+    """
+    kinds: dict[tuple[str, str], Amounts] = {}
+    shares: dict[tuple[str, str], int] = {}
+    for key, amount in held.items():
+        kind = (key[0], models.get(key, ""))
+        kinds[kind] = kinds.get(kind, _NO_AMOUNTS) + Amounts(amount.slots, amount.memory_mib, amount.core_percent)
+        share_mib = amount.memory_mib if largest is None else largest.get(key, 0)
+        shares[kind] = max(shares.get(kind, 0), share_mib)
+    return tuple(Charge(*kind, kinds[kind], shares[kind]) for kind in sorted(kinds))
+
+
+_NO_AMOUNTS = Amounts()
+_UNBOUNDED_MIB = 1 << 60
+"""Stands for a percentage of a device that is not known yet: more than any limit."""
+
+
+def _excess_of(rule: Rule, used: Amounts, charges: list[Charge]) -> Excess | None:
+    asked = sum((charge.amounts for charge in charges), _NO_AMOUNTS)
+    limits = rule.limits
+    for name in SUMS:
+        found = _over(rule.name, name, getattr(limits, name), getattr(used, name), getattr(asked, name))
+        found = found or _over(rule.name, f"pod_{name}", getattr(limits, f"pod_{name}"), 0, getattr(asked, name))
+        if found is not None:
+            return found
+    largest = max((charge.largest_share_mib for charge in charges), default=0)
+    return _over(rule.name, "device_memory_mib", limits.device_memory_mib, 0, largest)
+
+
+def _over(rule: str, resource: str, limit: int | None, used: int, asked: int) -> Excess | None:
+    if limit is None or asked <= 0 or used + asked <= limit:
+        return None
+    return Excess(rule, resource, limit, used, asked)

@@ -1,0 +1,65 @@
+"""The tests that one device must pass for one request, apart from quota and MIG geometry, in HAMi's order (v2.10.0, NVIDIA).
+
+Pure predicates over one device: nothing here knows of other devices, pods or nodes.
+"""
+
+from __future__ import annotations
+
+from hami_platform.domain.devices import Device
+from hami_platform.domain.nodes import MAX_CORE_PERCENT, DeviceState
+from hami_platform.domain.reasons import Reason
+from hami_platform.domain.requests import Constraints
+
+
+def standing(state: DeviceState, wanted: Constraints) -> Reason | None:
+    """Tests that no other share can change: health, cordon, model and mode."""
+    reason = state.unusable
+    if reason is not None:
+        return reason
+    return None if is_wanted_type(state.device, wanted) else Reason.CARD_TYPE_MISMATCH
+
+
+def is_wanted_type(device: Device, wanted: Constraints) -> bool:
+    """Model lists hold substrings, without regard to case; the mode must be part of vgpu_mode, an empty mode always is."""
+    if wanted.vgpu_mode is not None and device.mode not in wanted.vgpu_mode:
+        return False
+    if wanted.use_models is None and wanted.nouse_models is None:
+        return True
+    model = device.model.lower()
+    if wanted.use_models is not None and not any(part.lower() in model for part in wanted.use_models):
+        return False
+    return not any(part.lower() in model for part in wanted.nouse_models or ())
+
+
+def is_wanted_uuid(device: Device, wanted: Constraints) -> bool:
+    """UUID lists are exact."""
+    if wanted.use_uuids is not None and device.uuid not in wanted.use_uuids:
+        return False
+    return not (wanted.nouse_uuids and device.uuid in wanted.nouse_uuids)
+
+
+def sharing(device: Device, used_slots: int, *, mutex: bool) -> Reason | None:
+    """Whether one more sharer may come at all."""
+    if device.slots <= used_slots:
+        return Reason.CARD_TIME_SLICING_EXHAUSTED
+    return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT if mutex and used_slots > 0 else None
+
+
+def room(
+    device: Device, used: tuple[int, int, int], *, memory_mib: int, core_percent: int
+) -> Reason | None:
+    """Whether the amounts fit beside what is used: (slots, core percent, memory MiB).
+
+    All cores of a card of 100 mean the whole card; where the cores are gone, nothing without cores comes in either.
+    """
+    slots, cores, memory = used
+    total = device.core_percent
+    if device.memory_mib - device.reserved_mib - memory < memory_mib:
+        return Reason.CARD_INSUFFICIENT_MEMORY
+    if total - cores < core_percent:
+        return Reason.CARD_INSUFFICIENT_CORE
+    if total == core_percent == MAX_CORE_PERCENT and slots > 0:
+        return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT
+    if core_percent == 0 and cores == total != 0:
+        return Reason.CARD_COMPUTE_UNITS_EXHAUSTED
+    return None

@@ -1,0 +1,183 @@
+"""On which node a pod goes: screen all, fit the best-scored until one fits, and say why the others do not.
+
+The one entry point of a decision. Knows values only: no clock, no store, no wire.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hami_platform.domain import fit, nodes, quota, score
+from hami_platform.domain.devices import Share
+from hami_platform.domain.reasons import Reason, Rejection
+from hami_platform.domain.requests import DeviceRequest, PodRequest
+
+Defaults = score.Defaults
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node, the pod's rows on it, and the node's score before the pod."""
+
+    node: str
+    shares: tuple[Share, ...]
+    score: float
+
+
+class Rejections(Mapping[str, Rejection]):
+    """Why each node was refused, by name. Exact counts are made when they are asked for, and kept."""
+
+    def __init__(self, question: Question, names: Iterable[str], known: dict[str, Rejection]) -> None:
+        self._question = question
+        self._known = known
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Rejection:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._known:
+            self._known[name] = self._question.rejection(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to "where does this pod go".
+
+    placement None: nowhere. rejections: every candidate that is known not to fit; when a node was chosen, those that were
+    not tried are neither in it nor in fitting. fitting: (node, score), best first; all that fit with fit_all, else the
+    chosen one. question: what was asked, for the other placements and for explanations.
+    """
+
+    placement: Placement | None
+    rejections: Rejections
+    fitting: tuple[tuple[str, float], ...]
+    question: Question
+    rest: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def alternatives(self) -> Iterator[Placement]:
+        """Further placements, next best first, each fitted when it is asked for (for a retry after a stale choice)."""
+        for _, name in sorted(self.rest):
+            found = self.question.fit(name)
+            if isinstance(found, fit.Fitted):
+                yield Placement(name, found.shares, found.score)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What is asked of the nodes: the same for every node of one decision."""
+
+    nodes: Mapping[str, nodes.NodeState]
+    candidates: tuple[str, ...]
+    request: PodRequest
+    headroom: quota.Headroom
+    defaults: Defaults
+    terms: fit.Terms
+
+    def fit(self, name: str) -> fit.Fitted | Rejection:
+        """Fit the pod on one node; an unknown node is a rejection."""
+        node = self.nodes.get(name)
+        if node is None:
+            return Rejection(whole=Reason.NODE_UNREGISTERED)
+        return fit.fit(node, self.request, self.terms)
+
+    def rejection(self, name: str) -> Rejection:
+        """Why a node that the screen dropped does not fit, with exact counts."""
+        node, ask = self.nodes.get(name), self.only_ask()
+        short = fit.refusal(node, ask, self.terms) if node is not None and ask is not None else None
+        found = short or self.fit(name)
+        assert isinstance(found, Rejection), f"the screen dropped {name}, which fits"
+        return found
+
+    def only_ask(self) -> DeviceRequest | None:
+        """The pod's only device request, if it has just one."""
+        asks = [ask for container in self.request.containers for ask in container.devices if ask.count > 0]
+        return asks[0] if len(asks) == 1 else None
+
+
+def place(
+    known: Mapping[str, nodes.NodeState],
+    candidates: Sequence[str],
+    request: PodRequest,
+    *,
+    headroom: quota.Headroom,
+    defaults: Defaults = Defaults(),
+    fit_all: bool = False,
+    strategies: Mapping[str, fit.Strategy] | None = None,
+) -> Decision:
+    """The best node of `candidates` on which the pod fits: binpack takes the highest node score, spread the lowest, ties
+    go to the first name. fit_all: try every node (simulations, reasons), not only until one fits.
+
+    Law: equals a brute force over all candidates, ties included.
+    """
+    terms = fit.terms_of(request, defaults, headroom, strategies)
+    names = tuple(dict.fromkeys(candidates))
+    question = Question(known, names, request, headroom, defaults, terms)
+    queue, dropped = _screened(question, score.spreads_nodes(request.constraints, defaults))
+    heapq.heapify(queue)
+    placement: Placement | None = None
+    fitting: list[tuple[str, float]] = []
+    refused: dict[str, Rejection] = {}
+    rest: list[tuple[float, str]] = []
+    while queue and (placement is None or fit_all):
+        order, name = heapq.heappop(queue)
+        found = question.fit(name)
+        if isinstance(found, Rejection):
+            refused[name] = found
+            continue
+        fitting.append((name, found.score))
+        if placement is None:
+            placement = Placement(name, found.shares, found.score)
+        else:
+            rest.append((order, name))
+    rejections = Rejections(question, (*dropped, *refused), refused)
+    return Decision(placement, rejections, tuple(fitting), question, (*rest, *queue))
+
+
+def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]], list[str]]:
+    """Nodes that may fit as (order, name), least order best, and the names of those that certainly do not."""
+    asks = nodes.needs(question.request)
+    get, lacks = question.nodes.get, nodes.lacks
+    queue: list[tuple[float, str]] = []
+    dropped: list[str] = []
+    sign = 1.0 if spread else -1.0
+    for name in question.candidates:
+        node = get(name)
+        if node is None or node.blocked is not None or any(lacks(node, ask) for ask in asks):
+            dropped.append(name)
+        else:
+            queue.append((sign * node.score, name))
+    return queue, dropped
+
+
+def dominant_text(rejections: Mapping[str, Rejection]) -> str:
+    """The one word for a whole refusal: the most frequent of the nodes' dominant reasons, ties by name; "" for no nodes.
+
+    Constant while the state is the same in kind, so that kube-scheduler does not wake the pod by a changed message.
+    """
+    counts = _dominant_counts(rejections)
+    return counts[0][0] if counts else ""
+
+
+def summary(rejections: Mapping[str, Rejection]) -> str:
+    """`0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch`: each node counts once, under its dominant reason."""
+    words = ", ".join(f"{count} {word}" for word, count in _dominant_counts(rejections))
+    return f"0/{len(rejections)} nodes: {words}" if words else "0/0 nodes"
+
+
+def _dominant_counts(rejections: Mapping[str, Rejection]) -> list[tuple[str, int]]:
+    counts = Counter(rejection.dominant().value for rejection in rejections.values())
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
