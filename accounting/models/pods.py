@@ -47,10 +47,9 @@ class Pod(LedgerModel):
     suspended = models.BooleanField(default=False, help_text="Its claim was given up because it can never fit as the cluster is.")
     bind_attempt = models.PositiveIntegerField(default=0)
     lock_mode = models.CharField(max_length=10, blank=True, help_text="row | annotation: fixed per bind.")
-    refused_revision = models.BigIntegerField(null=True, blank=True, help_text="Ledger revision of its last refusal at /filter.")
-    refused_at = models.DateTimeField(null=True, blank=True)
-    refusal = models.CharField(max_length=1000, blank=True, help_text="Why it was refused last, for people.")
-    woken_revision = models.BigIntegerField(null=True, blank=True)
+    expired_node = models.CharField(
+        max_length=253, blank=True, help_text="Node of a reservation whose lease ran out: /bind may still take it again if it is free."
+    )
     state_at = models.DateTimeField(null=True, blank=True, help_text="When the state last changed.")
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -68,6 +67,27 @@ class Pod(LedgerModel):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name or self.claim_id}"
+
+
+class Refusal(models.Model):
+    """The last time `/filter` refused a pod, and the last time we woke it. Outside the ledger: losing one only costs a retry."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    revision = models.BigIntegerField(default=0, help_text="Ledger revision the refusal was decided at.")
+    at = models.DateTimeField()
+    since = models.DateTimeField(help_text="First refusal without a placement between.")
+    reason = models.CharField(max_length=64, blank=True, help_text="The dominant reason word.")
+    summary = models.CharField(max_length=1000, blank=True)
+    never_fits = models.BooleanField(default=False, help_text="Not even on the empty cluster, as registered.")
+    woken_revision = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("cluster", "pod_uid")
+        constraints = (models.UniqueConstraint(fields=("cluster", "pod_uid"), name="refusal_once_per_pod"),)
+
+    def __str__(self) -> str:
+        return f"{self.pod_uid}: {self.summary}"
 
 
 class Share(LedgerModel):

@@ -74,10 +74,11 @@ class PodRow:
     gated: bool = False
     unmanaged: bool = False
     suspended: bool = False
-    refused_revision: int | None = None
-    woken_revision: int | None = None
     resource_version: int = 0
     owner: str = ""
+    expired_node: str = ""
+    bind_attempt: int = 0
+    lease_until_s: float | None = None
 
     @cached_property
     def held(self) -> Mapping[DeviceKey, Held]:
