@@ -78,6 +78,10 @@ class ControlPlane:
         )
         part.wait_until(lambda: _answers_ok(f"https://127.0.0.1:{self._scheduler}/readyz"), 30)
 
+    def has_scheduler(self) -> bool:
+        """Whether a kube-scheduler runs, with whatever configuration."""
+        return "kube-scheduler" in self._parts
+
     def stop_scheduler(self) -> None:
         """End kube-scheduler if it runs: pods made meanwhile wait."""
         part = self._parts.pop("kube-scheduler", None)
@@ -89,6 +93,7 @@ class ControlPlane:
         for name in reversed(list(self._parts)):
             self._parts[name].stop()
         self._parts.clear()
+        self.kube.close()
         shutil.rmtree(self._etcd_data, ignore_errors=True)
 
     def kubeconfig(self, user: str) -> Path:

@@ -1,4 +1,4 @@
-"""A small Kubernetes client for tests: one keep-alive connection a thread, plain dicts in and out.
+"""A small Kubernetes client for tests: kept connections, plain dicts in and out.
 
 It is deliberately not the product's client, so that a fault in that one cannot hide itself.
 Must not know: the product.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +42,7 @@ class Kube:
         self._port = port
         self._context = ssl.create_default_context(cafile=authority)
         self._context.load_cert_chain(user.certificate, user.key)
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPSConnection] = []  # append and pop are atomic
 
     def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Object:
         """One request. Raises ApiError on any status but 2xx, OSError when nobody answers."""
@@ -58,27 +57,32 @@ class Kube:
             decoded = {"text": answer.decode(errors="replace")}  # /readyz and its like
         return decoded
 
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._idle:
+            self._idle.pop().close()
+
     def _exchange(self, method: str, path: str, data: str | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        for last in (False, True):
-            connection = self._connection()
+        while True:
+            connection, fresh = self._connection()
             try:
                 connection.request(method, path, data, dict(headers))
                 answer = connection.getresponse()
-                return answer.status, answer.read()
+                content = answer.read()
             except (http.client.HTTPException, OSError):
                 connection.close()
-                self._local.connection = None
                 # A kept connection may have been closed meanwhile; a fresh one that fails is an answer.
-                if last:
+                if fresh:
                     raise
-        raise AssertionError("unreachable")
+            else:
+                self._idle.append(connection)
+                return answer.status, content
 
-    def _connection(self) -> http.client.HTTPSConnection:
-        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=60)
-            self._local.connection = connection
-        return connection
+    def _connection(self) -> tuple[http.client.HTTPSConnection, bool]:
+        try:
+            return self._idle.pop(), False
+        except IndexError:
+            return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=60), True
 
     def ready(self) -> bool:
         """Whether the API server says that it is."""

@@ -72,6 +72,13 @@ class Process:
             )
         return self
 
+    @property
+    def pid(self) -> int:
+        """Its process id. Raises ProcessEnded before the first start."""
+        if self._child is None:
+            raise ProcessEnded(f"{self.name} was never started")
+        return self._child.pid
+
     def alive(self) -> bool:
         """Whether it has been started and has not ended."""
         return self._child is not None and self._child.poll() is None

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+import uuid
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import binaries, control_plane
+from tests.cluster import binaries, control_plane, nodes, space
+from tests.cluster import platform as platform_processes
+from tests.cluster.kube import eventually
+
+GPU_NODES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,3 +53,43 @@ def plane(cluster_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     """One control plane for the whole session; tests keep apart by namespace."""
     with control_plane.running(tmp_path_factory.mktemp("cluster"), cluster_binaries) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def platform(
+    plane: control_plane.ControlPlane, postgres_url: str, redis_url: str
+) -> Iterator[platform_processes.Platform]:
+    """The whole platform on forty cards: five nodes of eight, with our agent's mark."""
+    for name in GPU_NODES:
+        plane.kube.create("/api/v1/nodes", nodes.gpu_node(name))
+    eventually("all GPU nodes are ready", lambda: all(_is_ready(plane, name) for name in GPU_NODES))
+    with platform_processes.running(plane, postgres_url, redis_url) as started:
+        eventually("the ledger knows forty cards", lambda: len(started.ledger.devices()) == 40)
+        yield started
+
+
+@pytest.fixture
+def new_space(platform: platform_processes.Platform) -> Iterator[Callable[[], space.Space]]:
+    """Makes namespaces that are emptied after the test; the ledger must then hold nothing for them."""
+    made: list[space.Space] = []
+
+    def make() -> space.Space:
+        opened = space.Space(f"e2e-{uuid.uuid4().hex[:8]}", platform.plane.kube, platform.ledger)
+        opened.open()
+        made.append(opened)
+        return opened
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def team(new_space: Callable[[], space.Space]) -> space.Space:
+    """One namespace."""
+    return new_space()
+
+
+def _is_ready(plane: control_plane.ControlPlane, name: str) -> bool:
+    node = plane.kube.get(f"/api/v1/nodes/{name}")
+    return node is not None and nodes.is_ready(node)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +18,24 @@ from tests.cluster import control_plane, kube, nodes
 from tests.cluster.kube import eventually
 
 NAMESPACE = "default"
+NODE = "smoke-1"
 
 
 @pytest.fixture(scope="module")
-def api(plane: control_plane.ControlPlane) -> kube.Kube:
-    plane.start_scheduler()
-    plane.kube.create("/api/v1/nodes", nodes.plain_node("smoke-1"))
-    eventually("the node is ready", lambda: nodes.is_ready(_node(plane.kube, "smoke-1")))
-    return plane.kube
+def api(plane: control_plane.ControlPlane) -> Iterator[kube.Kube]:
+    if not plane.has_scheduler():  # the platform's places plain pods as well
+        plane.start_scheduler()
+    plane.kube.create("/api/v1/nodes", nodes.plain_node(NODE))
+    eventually("the node is ready", lambda: nodes.is_ready(_node(plane.kube, NODE)))
+    yield plane.kube
+    for pod in plane.kube.list(kube.pods_of(NAMESPACE)):
+        plane.kube.delete(kube.pod_path(NAMESPACE, pod["metadata"]["name"]), grace_s=0)
+    plane.kube.delete(f"/api/v1/nodes/{NODE}")
+
+
+def _made(api: kube.Kube, name: str, **parts: Any) -> None:
+    selector = {"kubernetes.io/hostname": NODE}
+    api.create(kube.pods_of(NAMESPACE), nodes.pod(name, nodeSelector=selector, **parts))
 
 
 def _node(api: kube.Kube, name: str) -> dict[str, Any]:
@@ -48,16 +59,16 @@ def test_version_is_the_pinned_release(api: kube.Kube) -> None:
 
 
 def test_plain_pod_is_scheduled_and_runs(api: kube.Kube) -> None:
-    api.create(kube.pods_of(NAMESPACE), nodes.pod("plain"))
+    _made(api, "plain")
     eventually("the pod runs", lambda: _phase(api, "plain") == "Running")
-    assert _pod(api, "plain")["spec"]["nodeName"] == "smoke-1"
+    assert _pod(api, "plain")["spec"]["nodeName"] == NODE
 
 
 def test_init_containers_are_walked_one_by_one(api: kube.Kube) -> None:
     sidecar = nodes.container("sidecar") | {"restartPolicy": "Always"}
     inits = [nodes.container("first"), sidecar, nodes.container("last")]
     slow = {"e2e/init-for": "300ms"}
-    api.create(kube.pods_of(NAMESPACE), nodes.pod("walked", init=inits, annotations=slow))
+    _made(api, "walked", init=inits, annotations=slow)
 
     def states() -> list[str]:
         statuses = _pod(api, "walked")["status"].get("initContainerStatuses", [])
@@ -76,13 +87,13 @@ def test_init_containers_are_walked_one_by_one(api: kube.Kube) -> None:
 
 
 def test_job_pod_ends_after_its_time(api: kube.Kube) -> None:
-    api.create(kube.pods_of(NAMESPACE), nodes.pod("short", annotations={"e2e/run-for": "200ms"}))
+    _made(api, "short", annotations={"e2e/run-for": "200ms"})
     eventually("the pod succeeded", lambda: _phase(api, "short") == "Succeeded")
 
 
 def test_manual_pod_gets_no_status_from_kwok(api: kube.Kube) -> None:
-    api.create(kube.pods_of(NAMESPACE), nodes.pod("manual", labels=nodes.MANUAL))
-    api.create(kube.pods_of(NAMESPACE), nodes.pod("beside"))
+    _made(api, "manual", labels=nodes.MANUAL)
+    _made(api, "beside")
     eventually("a pod made later runs", lambda: _phase(api, "beside") == "Running")
     eventually("the manual pod is bound", lambda: _pod(api, "manual")["spec"].get("nodeName"))
     assert _phase(api, "manual") == "Pending"

@@ -1,0 +1,112 @@
+"""The answers that probe.py gives, each through the product's View, models and services.
+
+Must not know: tests. A question that a person could not answer from the console has no place here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accounting import ledger, live_view
+from accounting.models import NodeLock, Pod, Trace
+from accounting.services import quotas
+from hami_platform.domain import vendors
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.view import View
+from hami_platform.domain.wire import pod_devices
+from tests.cluster.access import USER
+
+Row = dict[str, Any]
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+
+def pod(namespace: str, name: str) -> Row | None:
+    """The newest row of a name, ended ones too."""
+    found = Pod.objects.filter(cluster=ledger.cluster_id(), namespace=namespace, name=name).order_by("-pk").first()
+    return None if found is None else _row(found, live_view.live().refresh())
+
+
+def pods(namespace: str) -> list[Row]:
+    """Every row of the namespace that has not ended."""
+    view = live_view.live().refresh()
+    live = Pod.objects.filter(cluster=ledger.cluster_id(), namespace=namespace).exclude(state="ended")
+    return [_row(each, view) for each in live.order_by("name", "pk")]
+
+
+def _row(found: Pod, view: View) -> Row:
+    live: PodRow | None = view.pods.get(found.pk)
+    shares = found.shares.order_by("container_index", "pk")
+    columns = ("container_index", "container", "kind", "uuid", "memory_mib", "core_percent")
+    return {
+        "uid": found.uid,
+        "name": found.name,
+        "state": found.state,
+        "node": found.node,
+        "gated": found.gated,
+        "refusal": found.refusal,
+        "wire": found.wire,
+        "shares": list(shares.values(*columns)),
+        "held": {uuid: _held(held) for (_, uuid), held in live.held.items()} if live else {},
+        "charged_mib": sum(charge.amounts.memory_mib for charge in live.charges) if live else 0,
+    }
+
+
+def _held(held: Any) -> dict[str, int]:
+    return {"slots": held.slots, "memory_mib": held.memory_mib, "core_percent": held.core_percent}
+
+
+def devices() -> dict[str, dict[str, int]]:
+    """Device uuid → what is held on it."""
+    states = live_view.live().refresh().states.values()
+    return {one.device.uuid: _held(one.held) for state in states for one in state.devices}
+
+
+def used_mib(namespace: str) -> int:
+    """MiB that the namespace is charged."""
+    view = live_view.live().refresh()
+    mine = [row for row in view.pods.values() if row.namespace == namespace]
+    return sum(charge.amounts.memory_mib for row in mine for charge in row.charges)
+
+
+def quota_set(namespace: str, mode: str | None, limits: dict[str, int | None]) -> None:
+    """Set the namespace's default quota and, where given, its mode."""
+    if mode is not None:
+        quotas.namespace_set(name=namespace, mode=mode, actor=USER, reason="acceptance test")
+    quotas.quota_set(namespace=namespace, limits=limits, actor=USER, reason="acceptance test")
+
+
+def traces(namespace: str, name: str) -> list[Row]:
+    """Stored decisions about a pod, newest first."""
+    found = Trace.objects.filter(cluster=ledger.cluster_id(), namespace=namespace, pod_name=name)
+    return list(found.values("verdict", "reason", "summary", "times"))
+
+
+def locks() -> dict[str, str]:
+    """Node → uid of the pod that may allocate there."""
+    return dict(NodeLock.objects.filter(cluster=ledger.cluster_id()).values_list("node", "pod_uid"))
+
+
+def decoded(annotations: dict[str, str]) -> list[Row]:
+    """The allocated annotation as rows of container and device."""
+    containers = pod_devices.decode(annotations[ALLOCATED])
+    return [
+        {
+            "container_index": index,
+            "uuid": row.uuid,
+            "memory_mib": row.memory_mib,
+            "core_percent": row.core_percent,
+        }
+        for index, rows in enumerate(containers)
+        for row in rows
+    ]
+
+
+def managed_resources() -> list[str]:
+    """Every extended resource that a vendor declares."""
+    return sorted(vendors.managed_resources())
+
+
+ANSWERS = {
+    answer.__name__: answer
+    for answer in (pod, pods, devices, used_mib, quota_set, traces, locks, decoded, managed_resources)
+}

@@ -1,0 +1,80 @@
+"""kill -9 of every process in the middle of a stream of pods: after the restart the ledger is what the cluster is."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from tests.cluster import kube, nodes
+from tests.cluster.kube import eventually
+from tests.cluster.platform import Platform
+from tests.cluster.space import Space
+
+PODS = 200
+KILLED = ("extender", "webhook", "watcher", "worker")
+
+
+def _stream(team: Space, done: threading.Event) -> list[str]:
+    """Create the pods from a few threads, as controllers would: small shares that run a second or stay."""
+    choices = random.Random(7)
+    plans = [(f"s-{number:03d}", choices.choice(["1s", "2s", ""])) for number in range(PODS)]
+
+    def create(plan: tuple[str, str]) -> None:
+        name, run_for = plan
+        notes = {"e2e/run-for": run_for} if run_for else {}
+        team.create_insisting(
+            nodes.pod(name, nodes.container(gpu=1, gpumem=4096, gpucores=5), annotations=notes), within_s=90
+        )
+
+    try:
+        kube.at_once(create, plans, threads=4)
+    finally:
+        done.set()
+    return [name for name, _ in plans]
+
+
+@pytest.mark.timeout(600)
+def test_killing_every_process_loses_nothing(platform: Platform, team: Space) -> None:
+    done = threading.Event()
+    names: list[str] = []
+    stream = threading.Thread(target=lambda: names.extend(_stream(team, done)), daemon=True)
+    stream.start()
+    for number, role in enumerate(KILLED, start=1):
+        some = number * PODS // 8
+        eventually(f"{some} pods exist", lambda some=some: done.is_set() or len(team.pods()) >= some, within_s=120)
+        platform.kill_role(role)
+        platform.start_role(role)
+    for role in KILLED:
+        platform.await_role(role)
+    stream.join(300)
+    assert len(names) == PODS, "a pod could not be created"
+
+    eventually("every pod has run", lambda: all(_has_run(pod) for pod in team.pods()), within_s=180)
+    eventually("the ledger agrees with the cluster", lambda: _selfcheck(platform), within_s=60)
+    assert _overbooked(team) == {}
+
+
+def _has_run(pod: dict[str, object]) -> bool:
+    status = pod["status"]
+    assert isinstance(status, dict)
+    return status.get("phase") in {"Running", "Succeeded"}
+
+
+def _selfcheck(platform: Platform) -> bool:
+    return platform.manage("selfcheck", check=False).returncode == 0
+
+
+def _overbooked(team: Space) -> dict[str, dict[str, int]]:
+    """Cards that hold more than they have, read from the annotations of live pods and not from the ledger."""
+    held: dict[str, dict[str, int]] = {}
+    for pod in team.pods():
+        if pod["status"].get("phase") == "Running":
+            for share in team.ledger.decoded(pod["metadata"]["annotations"]):
+                card = held.setdefault(share["uuid"], {"memory_mib": 0, "core_percent": 0})
+                for amount in card:
+                    card[amount] += share[amount]
+    return {
+        uuid: card for uuid, card in held.items() if card["memory_mib"] > nodes.MEMORY_MIB or card["core_percent"] > 100
+    }
