@@ -309,9 +309,17 @@ def decode(data: bytes | memoryview | msgspec.Raw, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=type_)
     except msgspec.ValidationError:
-        return convert(read(data), type_)
+        return _decode_slowly(data, type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(f"not JSON: {error}") from error
+
+
+def _decode_slowly(data: bytes | memoryview | msgspec.Raw, type_: type[T]) -> T:
+    clean = msgspec.json.encode(without_nulls(read(data)))
+    try:
+        return msgspec.json.decode(clean, type=type_)
+    except msgspec.ValidationError as error:
+        raise Undecodable(str(error)) from error
 
 
 def read(data: bytes | memoryview | msgspec.Raw) -> Any:
@@ -320,14 +328,6 @@ def read(data: bytes | memoryview | msgspec.Raw) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(f"not JSON: {error}") from error
-
-
-def convert(value: object, type_: type[T]) -> T:
-    """Like `decode`, for JSON that has been read already."""
-    try:
-        return msgspec.convert(without_nulls(value), type=type_)
-    except msgspec.ValidationError as error:
-        raise Undecodable(str(error)) from error
 
 
 def without_nulls(value: Any) -> Any:
