@@ -18,7 +18,8 @@ SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sle
 PARENT = """
 import pathlib, sys, time
 from tests.cluster import processes
-child = processes.Process("child", [sys.executable, "-c", "import time; time.sleep(600)"], log=pathlib.Path(sys.argv[1]))
+sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+child = processes.Process("child", sleeper, log=pathlib.Path(sys.argv[1]))
 child.start()
 print(child.pid, flush=True)
 time.sleep(600)
