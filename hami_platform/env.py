@@ -241,7 +241,10 @@ class Settings:
         values.positive, "1", "Registered cores as a multiple of 100 %.", flags=("device-cores-scaling",)
     )
     disable_core_limit: bool = row(
-        values.boolean, "false", "Containers are not held to their share of a device's cores.", flags=("disable-core-limit",)
+        values.boolean,
+        "false",
+        "Containers are not held to their share of a device's cores.",
+        flags=("disable-core-limit",),
     )
     libcuda_log_level: str = row(
         values.text, "1", "What the limiting library logs: 0 errors, 1 warnings, 3 info, 4 debug. Empty: its default."

@@ -51,7 +51,7 @@ INSTALLED_APPS = [
     "simple_history",
 ]
 
-_WEB_MIDDLEWARE = [
+MIDDLEWARE = [  # of the console; wsgi takes it away where machines call
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -66,8 +66,6 @@ _WEB_MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",
 ]
-# Machines talk to the other listeners: no sessions, no cookies, and nothing between them and the answer.
-MIDDLEWARE = _WEB_MIDDLEWARE if ENV.role in {"web", "tool"} else []
 
 ROOT_URLCONF = "hami_platform.urls"
 WSGI_APPLICATION = "hami_platform.wsgi.application"

@@ -1,11 +1,27 @@
-"""The WSGI application that granian loads. One per worker process."""
+"""The WSGI application that granian loads, one per worker process."""
 
 from __future__ import annotations
 
 import os
 
-from django.core.wsgi import get_wsgi_application
+import django
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+
+from hami_platform import env
+
+
+def application_for(role: str) -> WSGIHandler:
+    """The application of a role. Webhook and extender answer machines: no session, no cookie, no middleware at all.
+
+    The list is emptied after setup because apps check it there, and all other commands should see one and the same.
+    """
+    django.setup(set_prefix=False)
+    if role in {"webhook", "extender"}:
+        settings.MIDDLEWARE = []
+    return WSGIHandler()
+
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hami_platform.settings")
 
-application = get_wsgi_application()
+application = application_for(env.current().role)
