@@ -95,5 +95,5 @@ def _fraction(match: re.Match[str]) -> Fraction:
     number = Fraction(match["digits"])
     number = -number if match["sign"] == "-" else number
     if match["suffix"] in _BINARY:
-        return number * 2 ** _BINARY[match["suffix"]]
+        return number * (1 << _BINARY[match["suffix"]])
     return number * Fraction(10) ** _exponent(match)
