@@ -1,6 +1,6 @@
-"""The tests that one device must pass for one request, apart from quota and MIG geometry, in HAMi's order (v2.10.0, NVIDIA).
+"""The tests that one device must pass for one request, apart from quota and MIG geometry.
 
-Pure predicates over one device: nothing here knows of other devices, pods or nodes.
+Their order is that of HAMi v2.10.0 for NVIDIA. Pure predicates over one device: nothing here knows of other devices, pods or nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def standing(state: DeviceState, wanted: Constraints) -> Reason | None:
 
 
 def is_wanted_type(device: Device, wanted: Constraints) -> bool:
-    """Model lists hold substrings, without regard to case; the mode must be part of vgpu_mode, an empty mode always is."""
+    """Model lists hold substrings, without regard to case. The mode must be part of vgpu_mode; an empty mode is."""
     if wanted.vgpu_mode is not None and device.mode not in wanted.vgpu_mode:
         return False
     if wanted.use_models is None and wanted.nouse_models is None:
@@ -45,9 +45,7 @@ def sharing(device: Device, used_slots: int, *, mutex: bool) -> Reason | None:
     return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT if mutex and used_slots > 0 else None
 
 
-def room(
-    device: Device, used: tuple[int, int, int], *, memory_mib: int, core_percent: int
-) -> Reason | None:
+def room(device: Device, used: tuple[int, int, int], *, memory_mib: int, core_percent: int) -> Reason | None:
     """Whether the amounts fit beside what is used: (slots, core percent, memory MiB).
 
     All cores of a card of 100 mean the whole card; where the cores are gone, nothing without cores comes in either.

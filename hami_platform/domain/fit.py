@@ -19,7 +19,7 @@ Picks = list[tuple[trial.Trial, Share]]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A pod that fits: its rows in container order (devices in the order they were chosen) and the node score before it."""
+    """A pod that fits: its rows in container order, devices in the policy's order, and the node score before it."""
 
     shares: tuple[Share, ...]
     score: float
@@ -29,8 +29,8 @@ class Fitted:
 class Strategy:
     """What a vendor does differently; the defaults are NVIDIA's.
 
-    standing: tests of a device that no other share can change. choose: positions of `count` of the candidates (already in
-    order of preference), or None where no choice will do; without it the first that fit are taken.
+    standing: tests of a device that no other share can change. choose: positions of `count` of the candidates (in order
+    of preference), or None where no choice will do; without it the first that fit are taken.
     """
 
     standing: Callable[[DeviceState, Constraints], Reason | None] = conditions.standing
@@ -51,6 +51,7 @@ class Terms:
     policy: score.DevicePolicy
     headroom: quota.Headroom | None = None
     within_quota: bool = False
+    whole_is_largest: bool = False
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
 
@@ -64,14 +65,15 @@ def terms_of(
     policy = score.device_policy(request.constraints, defaults)
     binding = headroom if headroom.enforced and headroom.rules else None
     within = binding is not None and quota.never_refuses(binding, request)
-    return Terms(request.constraints, policy, binding, within, strategies or {})
+    whole = defaults.whole_card_as_largest_profile
+    return Terms(request.constraints, policy, binding, within, whole, strategies or {})
 
 
 def fit_pod(
     node: NodeState,
     request: PodRequest,
-    defaults: score.Defaults = score.Defaults(),
-    headroom: quota.Headroom = quota.Headroom(),
+    defaults: score.Defaults = score.DEFAULTS,
+    headroom: quota.Headroom = quota.UNLIMITED,
 ) -> Fitted | Rejection:
     """Fit a whole pod on one node. See `fit`."""
     return fit(node, request, terms_of(request, defaults, headroom))
@@ -107,7 +109,7 @@ def _binding_headroom(node: NodeState, terms: Terms) -> quota.Headroom | None:
 
 
 def refusal(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | None:
-    """The rejection that `fit` gives a pod of one asking container, without trying it: each device's first failing test.
+    """The rejection that `fit` gives a pod of one asking container, without trying it: first failing test per device.
 
     None where the short way does not know: some device would do, or order matters (quota, NUMA groups, MIG).
     Law: an answer equals that of `fit`.
@@ -173,7 +175,9 @@ class _Place:
         if self.headroom is None:
             return False
         after = self.sequence.with_shares(self.container.kind, taken)
-        return quota.excess(self.headroom, quota.charges_of(after.held(), self._models(), after.largest_mib)) is not None
+        return (
+            quota.excess(self.headroom, quota.charges_of(after.held(), self._models(), after.largest_mib)) is not None
+        )
 
     def _models(self) -> dict[DeviceKey, str]:
         return {state.device.key: state.device.model for state in self.node.devices}
@@ -183,10 +187,11 @@ def _fit_container(place: _Place, trials: list[trial.Trial]) -> list[Share] | Re
     rows: list[Share] = []
     for ask in place.container.devices:
         if ask.count > 0:
-            picks = _Walk(place, ask, rows).run(trials)
+            walk = _Walk(place, ask, rows)
+            picks = walk.run(trials)
             if isinstance(picks, Rejection):
                 return picks
-            for t, share in picks:
+            for t, share in sorted(picks, key=lambda pick: walk.policy_key(pick[0]), reverse=True):
                 t.take(share)
                 rows.append(share)
     return rows
@@ -195,8 +200,8 @@ def _fit_container(place: _Place, trials: list[trial.Trial]) -> list[Share] | Re
 class _Walk:
     """One pass over a vendor's devices for one request of one container.
 
-    Devices are tried in the policy's order. A MIG device is tried until it rejects, any other once. Where a choice has to
-    be made (topology), all that fit are collected first. With numa-bind each NUMA group is a try of its own.
+    Devices are tried in the policy's order. A MIG device is tried until it rejects, any other once. Where a choice has
+    to be made (topology), all that fit are collected first. With numa-bind each NUMA group is a try of its own.
     """
 
     def __init__(self, place: _Place, ask: DeviceRequest, earlier: list[Share]) -> None:
@@ -235,15 +240,14 @@ class _Walk:
         mode = self.wanted.vgpu_mode
         return (mode is None or MIG in mode) and any(t.device.mode == MIG for t in devices)
 
-    def _ordered(self, devices: list[trial.Trial]) -> list[trial.Trial]:
-        def key(t: trial.Trial) -> tuple[float | int | str, ...]:
-            used = (t.slots, t.core_percent, t.memory_mib)
-            value = score.device_score(t.device, used, self.ask, self.wanted.weights)
-            preferred = slack(t.device.key)
-            return score.try_key(self.policy, t.device, score=value, used_slots=t.slots, preferred=preferred)
+    def policy_key(self, t: trial.Trial, *, preferred: bool = False) -> score.Key:
+        """Sort key of a device before the request is taken from it; the greatest is tried first."""
+        value = score.device_score(t.device, (t.slots, t.core_percent, t.memory_mib), self.ask, self.wanted.weights)
+        return score.try_key(self.policy, t.device, score=value, used_slots=t.slots, preferred=preferred)
 
-        slack = self.place.sequence.has_slack
-        return sorted(devices, key=key, reverse=True)
+    def _ordered(self, devices: list[trial.Trial]) -> list[trial.Trial]:
+        has_slack = self.place.sequence.has_slack
+        return sorted(devices, key=lambda t: self.policy_key(t, preferred=has_slack(t.device.key)), reverse=True)
 
     def _visit(self, t: trial.Trial) -> bool:
         """Take what one device gives. True: the request is complete."""
@@ -278,7 +282,7 @@ class _Walk:
         if t.device.mode != MIG:
             memory_mib = self.ask.memory_on(t.device.memory_mib)
             return self.place.share(t, memory_mib, self.core_percent), memory_mib
-        memory_mib = mig.memory_asked(t.device, self.ask)
+        memory_mib = mig.memory_asked(t.device, self.ask, whole_is_largest=self.place.terms.whole_is_largest)
         mine = [share for other, share in self.picks if other is t]
         if t.slots + len(mine) >= t.device.slots:
             return None, memory_mib

@@ -11,10 +11,11 @@ _HIGHEST_START_FIRST = ("1g.", "3g.")
 """Profiles that start from the far end, so that 2g and 4g keep their few placements (HAMi v2.10.0)."""
 
 
-def memory_asked(device: Device, request: DeviceRequest) -> int:
-    """MiB that a profile must offer. A whole card (100 %) means the largest profile: no instance has all of the memory."""
+def memory_asked(device: Device, request: DeviceRequest, *, whole_is_largest: bool = False) -> int:
+    """MiB that a profile must offer. whole_is_largest: 100 % means the largest profile, although none has all of the
+    card's memory."""
     asked = request.memory_on(device.memory_mib)
-    if request.memory_mib > 0 or request.memory_percent != 100:
+    if not whole_is_largest or request.memory_mib > 0 or request.memory_percent != 100:
         return asked
     return max((profile.memory_mib for profile in device.mig_profiles), default=asked)
 

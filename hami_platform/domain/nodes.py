@@ -59,8 +59,8 @@ PairScores = Mapping[tuple[str, str], int]
 class Ranks:
     """Order statistics of one vendor's devices that can take one more share: entry r is the (r+1)-th greatest value.
 
-    percent: the greatest share of the registered memory that a percentage request could still get. registered counts all of
-    the vendor's devices. mig: some device is cut into instances, so that one device can serve a request for several.
+    percent: the greatest share of the registered memory that a percentage request could still get. registered counts
+    all of the vendor's devices. mig: some device is cut into instances, so that one can serve a request for several.
     """
 
     registered: int
@@ -158,7 +158,7 @@ def _position(state: DeviceState) -> tuple[str, int, str]:
 def _score(devices: Iterable[DeviceState]) -> float:
     """10 × (used ÷ slots + cores ÷ total cores + memory ÷ total memory) over all devices; 0 if a total is 0.
 
-    Source: HAMi v2.10.0 node policy. Unhealthy and cordoned devices count, and percentages are of the registered memory.
+    Source: HAMi v2.10.0 node policy. Unhealthy and cordoned devices count; parts are of the registered memory.
     """
     slots = used = cores = core_total = memory = memory_total = 0
     for state in devices:

@@ -56,9 +56,9 @@ class Rejections(Mapping[str, Rejection]):
 class Decision:
     """The answer to "where does this pod go".
 
-    placement None: nowhere. rejections: every candidate that is known not to fit; when a node was chosen, those that were
-    not tried are neither in it nor in fitting. fitting: (node, score), best first; all that fit with fit_all, else the
-    chosen one. question: what was asked, for the other placements and for explanations.
+    placement None: nowhere. rejections: every candidate that is known not to fit; when a node was chosen, those that
+    were not tried are neither in it nor in fitting. fitting: (node, score), best first; all that fit with fit_all, else
+    the chosen one. question: what was asked, for the other placements and for explanations.
     """
 
     placement: Placement | None
@@ -99,7 +99,8 @@ class Question:
         node, ask = self.nodes.get(name), self.only_ask()
         short = fit.refusal(node, ask, self.terms) if node is not None and ask is not None else None
         found = short or self.fit(name)
-        assert isinstance(found, Rejection), f"the screen dropped {name}, which fits"
+        if isinstance(found, fit.Fitted):
+            raise AssertionError(f"the screen dropped {name}, which fits")
         return found
 
     def only_ask(self) -> DeviceRequest | None:
@@ -114,12 +115,14 @@ def place(
     request: PodRequest,
     *,
     headroom: quota.Headroom,
-    defaults: Defaults = Defaults(),
+    defaults: Defaults = score.DEFAULTS,
     fit_all: bool = False,
     strategies: Mapping[str, fit.Strategy] | None = None,
 ) -> Decision:
-    """The best node of `candidates` on which the pod fits: binpack takes the highest node score, spread the lowest, ties
-    go to the first name. fit_all: try every node (simulations, reasons), not only until one fits.
+    """The best node of `candidates` on which the pod fits.
+
+    Binpack takes the highest node score, spread the lowest, ties go to the first name. fit_all: try every node
+    (simulations, reasons), not only until one fits.
 
     Law: equals a brute force over all candidates, ties included.
     """
@@ -164,7 +167,7 @@ def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]]
 
 
 def dominant_text(rejections: Mapping[str, Rejection]) -> str:
-    """The one word for a whole refusal: the most frequent of the nodes' dominant reasons, ties by name; "" for no nodes.
+    """The one word for a whole refusal: the most frequent of the nodes' dominant reasons, ties by name; "" for none.
 
     Constant while the state is the same in kind, so that kube-scheduler does not wake the pod by a changed message.
     """

@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which devices a quota counts. Empty vendor: any. model_pattern: shell-style, without regard to case; empty: any."""
+    """Which devices a quota counts. Empty vendor: any. model_pattern: shell-style, in any case; empty: any."""
 
     vendor: str = ""
     model_pattern: str = ""
@@ -107,6 +107,9 @@ class Excess:
         return f"needs {self.asked}, free {self.free} of {self.limit} {unit}, used {self.used}, quota {self.rule}"
 
 
+UNLIMITED = Headroom()
+"""No rule binds."""
+
 SUMS = ("devices", "memory_mib", "core_percent")
 """The limits that bound a sum over a scope; the pod's bound of each is `pod_` + its name."""
 
@@ -128,7 +131,7 @@ class Remaining:
 
 
 def covers(selector: Selector, vendor: str, model: str) -> bool:
-    """Whether a quota counts devices of this vendor and model. A model pattern never counts a charge without a model."""
+    """Whether a quota counts devices of this vendor and model. A model pattern counts no charge without a model."""
     if selector.vendor and selector.vendor != vendor:
         return False
     if not selector.model_pattern:
@@ -139,8 +142,8 @@ def covers(selector: Selector, vendor: str, model: str) -> bool:
 def excess(headroom: Headroom, charges: Iterable[Charge]) -> Excess | None:
     """The first limit that granting the charges of one pod would break, or None. charges are the pod's total.
 
-    Whether the headroom is enforced is the caller's business. Law: None never refuses, 0 refuses any positive ask, and more
-    use never turns a refusal into a grant. Nothing asked is never refused, also where a scope is over its limit.
+    Whether the headroom is enforced is the caller's business. Law: None never refuses, 0 refuses any positive ask, and
+    more use never turns a refusal into a grant. Nothing asked is never refused, also where a scope is over its limit.
     """
     charges = tuple(charges)
     for rule, used in headroom.rules:

@@ -1,8 +1,8 @@
 """In which order devices are tried and nodes are preferred: the policies, the device score, the node key.
 
-Knows nothing of whether anything fits. Policy words and their orders are HAMi's (v2.10.0); two things differ on purpose:
-the request's part of the device score is added by vendor word (HAMi compares it with the model, so on real cards it never
-is), and a policy in which no word is known is ignored in favour of the cluster's default.
+Knows nothing of whether anything fits. Policy words and their orders are HAMi's (v2.10.0). Two things differ on
+purpose: the request's part of the device score is added by vendor word (HAMi compares it with the model, so on real
+devices it never is), and a policy without a known word is ignored in favour of the cluster's default.
 """
 
 from __future__ import annotations
@@ -19,20 +19,30 @@ NUMA = "numa"
 MUTEX = "mutex"
 TOPOLOGY = "topology-aware"
 _DEVICE_WORDS = frozenset({BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY})
+Key = tuple[float | int | str, ...]
 _CHAIN_WORDS = frozenset({BINPACK, SPREAD, NUMA})
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The cluster's policies for pods that name none (HAMi flags --node-scheduler-policy and --gpu-scheduler-policy)."""
+    """The cluster's policies for pods that name none (HAMi flags --node-scheduler-policy and --gpu-scheduler-policy).
+
+    whole_card_as_largest_profile: 100 % of a MIG card means its largest profile. Off, as in HAMi: no instance has all
+    of the card's memory, so such a request goes to whole cards only.
+    """
 
     node_policy: str = BINPACK
     device_policy: str = SPREAD
+    whole_card_as_largest_profile: bool = False
+
+
+DEFAULTS = Defaults()
+_EQUAL_WEIGHTS = Weights()
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePolicy:
-    """A device policy, read once. keys: the sort keys in the order they apply; mutex and topology act as filters too."""
+    """A device policy, read once. keys: the sort keys in the order they apply; mutex and topology filter too."""
 
     keys: tuple[str, ...]
     mutex: bool = False
@@ -61,7 +71,7 @@ def spreads_nodes(constraints: Constraints, defaults: Defaults) -> bool:
 
 
 def device_score(
-    device: Device, used: tuple[int, int, int], request: DeviceRequest | None, weights: Weights = Weights()
+    device: Device, used: tuple[int, int, int], request: DeviceRequest | None, weights: Weights = _EQUAL_WEIGHTS
 ) -> float:
     """10 × weighted sum of the used fractions with the request added; 0 when a total of the device is 0.
 
@@ -82,13 +92,11 @@ def device_score(
     )
 
 
-def try_key(
-    policy: DevicePolicy, device: Device, *, score: float, used_slots: int, preferred: bool = False
-) -> tuple[float | int | str, ...]:
+def try_key(policy: DevicePolicy, device: Device, *, score: float, used_slots: int, preferred: bool = False) -> Key:
     """Sort key of a device: the greatest is tried first; a full tie goes to the highest index, as in HAMi's chains.
 
-    preferred (the pod already holds the device in another phase) outranks the policy, but not the NUMA node of numa-bind,
-    since groups must stay together.
+    preferred (the pod already holds the device in another phase) outranks the policy, but not the NUMA node of
+    numa-bind, since groups must stay together.
     """
     tail = (device.index, device.uuid)
     keys = policy.keys
@@ -97,10 +105,13 @@ def try_key(
         if policy.numa_bind:
             return (device.numa, preferred, *(values[word] for word in keys[1:]), *tail)
         return (preferred, *(values[word] for word in keys), *tail)
-    if policy.numa_bind:
-        return (-device.numa, preferred, score, *tail) if keys[0] == BINPACK else (device.numa, preferred, -score, *tail)
     if keys[0] == MUTEX:
-        return (preferred, -used_slots, device.numa, *tail)
+        # Only unused devices pass the mutex filter, and among those NUMA nodes stay together: good for numa-bind too.
+        return (-used_slots, device.numa, preferred, *tail)
+    if policy.numa_bind:
+        return (
+            (-device.numa, preferred, score, *tail) if keys[0] == BINPACK else (device.numa, preferred, -score, *tail)
+        )
     return (preferred, score if keys[0] == BINPACK else -score, device.numa, *tail)
 
 

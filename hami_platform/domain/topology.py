@@ -26,8 +26,8 @@ def best_subset(count: int, uuids: Sequence[str], scores: PairScores) -> tuple[t
 class _Search:
     """Branch and bound over combinations in lexicographic order.
 
-    A branch is dropped when even the best pairs left cannot beat what is known: a greedy choice's value before the first
-    complete combination, the best combination after it.
+    A branch is dropped when even the best pairs left cannot beat what is known: a greedy choice's value before the
+    first complete combination, the best combination after it.
     """
 
     def __init__(self, count: int, table: list[list[int]]) -> None:
@@ -40,7 +40,8 @@ class _Search:
 
     def run(self) -> tuple[tuple[int, ...], int]:
         self._extend((), 0, [0] * self.size, 0)
-        assert self.best is not None, "the greedy value is reached by some combination"
+        if self.best is None:
+            raise AssertionError("the greedy choice is one of the combinations")
         return self.best, self.value
 
     def _greedy(self) -> int:
