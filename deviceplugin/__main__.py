@@ -1,0 +1,101 @@
+"""`python -m deviceplugin`: reads the settings, starts the agent, and ends it on SIGTERM.
+
+Flags are HAMi's own spelling of the settings (`--node-name`, `--device-split-count`, …).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from deviceplugin import agent, completion, grants, inventory, kubelet, loops, register
+from hami_platform import env, env_flags, logs
+from hami_platform.kube import client, errors
+
+
+def options_of(settings: env.Settings) -> agent.Options:
+    """The agent's options. Raises BadSettingsError for what only the agent needs."""
+    problems = []
+    if not settings.node_name:
+        problems.append("HAMI_NODE_NAME: required; in a DaemonSet take it from spec.nodeName")
+    if settings.platform_url and not settings.platform_url.startswith(("http://", "https://")):
+        problems.append("HAMI_PLATFORM_URL: must begin with http:// or https://")
+    if problems:
+        raise env.BadSettingsError(problems)
+    hami = settings.agent_mode == "hami"
+    return agent.Options(
+        node=settings.node_name,
+        face=kubelet.Face(
+            folder=Path(settings.kubelet_dir),
+            resource=settings.resource_name,
+            prefer=not hami,  # HAMi's plugin prefers only where its node configuration says so
+            numa=settings.enable_numa_topology,
+        ),
+        state_file=Path(settings.state_dir) / "agent.json",
+        scaling=register.Scaling(
+            slots=settings.device_split_count,
+            memory=settings.device_memory_scaling,
+            cores=settings.device_core_scaling,
+        ),
+        enforcement=grants.Enforcement(
+            hook=settings.hook_path.rstrip("/"),
+            oversubscribe=settings.device_memory_scaling > 1,
+            disable_core_limit=settings.disable_core_limit,
+            log_level=settings.libcuda_log_level,
+        ),
+        annotations=hami,
+        check_library=not settings.inventory_file,  # made-up cards have no library to limit them
+        platform=_platform(settings),
+    )
+
+
+def _platform(settings: env.Settings) -> completion.Platform | None:
+    if not settings.platform_url:
+        return None
+    ca_file = Path(settings.platform_ca_file) if settings.platform_ca_file else None
+    return completion.Platform(settings.platform_url, settings.internal_token, ca_file)
+
+
+def cards_of(settings: env.Settings) -> inventory.Inventory:
+    """The cards named in a file, or those that NVML finds."""
+    if settings.inventory_file:
+        return inventory.FileInventory(Path(settings.inventory_file))
+    from deviceplugin import nvml  # loads the driver's library, which a machine without GPUs lacks
+
+    return nvml.NvmlInventory(mode=inventory.HAMI_CORE)
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Exit status: 0 after a clean stop, 1 after a fault, 2 for settings that cannot be used."""
+    try:
+        flags, ignored = env_flags.variables_of(arguments)
+        settings = env.load({**environ, **flags})
+        options = options_of(settings)
+        logs.configure(settings.log_level, settings.log_format)
+        cards = cards_of(settings)
+        cards.scan()
+        kube = client.KubeClient(client.Config(kubeconfig=settings.kubeconfig, user_agent="hami-platform-agent"))
+    except (env.BadSettingsError, inventory.InventoryError, errors.Misconfigured) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    if ignored:
+        logs.get(__name__).info("flags_without_effect", flags=",".join(ignored))
+    stop = loops.Stop()
+    _stop_on_signals(stop)
+    return agent.Agent(options, cards, kube, stop).run()
+
+
+def _stop_on_signals(stop: loops.Stop) -> None:
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        stop.ask()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, asked)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,103 @@
+"""Handing over with our own scheduler: a local record, and no write to the API server.
+
+The ledger lets one pod at a time onto a node, so the call is for the pod that has rows left
+(design: Allocate). Must not know: environment, mounts, gRPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deviceplugin import checkpoint, handover, inventory, patience, rows
+from deviceplugin.refusals import Reason, Refusal
+from hami_platform import logs
+from hami_platform.domain import devices
+from hami_platform.kube import calls, objects
+
+log = logs.get(__name__)
+
+
+class CheckpointHandover:
+    """See Handover. Listing also forgets pods that are gone, with the MIG instances made for them."""
+
+    def __init__(
+        self,
+        node: str,
+        resource: str,
+        reader: patience.PatientReader,
+        record: checkpoint.Checkpoint,
+        cards: inventory.Inventory,
+    ) -> None:
+        self._node = node
+        self._resource = resource
+        self._reader = reader
+        self._record = record
+        self._cards = cards
+
+    def find(self, counts: Sequence[int]) -> tuple[rows.Row, ...] | Refusal:
+        """See Handover. The list is a consistent one: it holds the pod that kubelet admits now."""
+        pods = self._reader.read(calls.pods(node=self._node).page()).items
+        sweep(self._record, self._cards, pods)
+        waiting = [pod for pod in pods if rows.waiting(pod, self._node)]
+        found = rows.choose(waiting, lambda pod: self._record.served(pod.metadata.uid), self._resource, counts)
+        if not isinstance(found, Refusal) and (other := rows.stranger(pods, self._resource, counts)):
+            return Refusal(
+                Reason.AMBIGUOUS,
+                f"pods {rows.named(found[0].pod)} and {rows.named(other)} both wait for devices on this node, "
+                "and the second was not placed by the platform",
+            )
+        return found
+
+    def commit(self, served: Sequence[rows.Row], instances: handover.Instances) -> Refusal | None:
+        """See Handover."""
+        pod = served[0].pod
+        before = self._record.pods.get(pod.metadata.uid)
+        given = tuple(given_to(row, instances) for row in served)
+        after = checkpoint.PodRecord(
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
+            given=(before.given if before else ()) + given,
+            complete=served[-1].last,
+        )
+        try:
+            self._record.record(pod.metadata.uid, after)
+        except checkpoint.CheckpointError as error:
+            return Refusal(Reason.HOST, str(error), pod)
+        return None
+
+    def abandon(self, pod: objects.Pod, message: str) -> None:
+        """kubelet fails the pod, and a failed pod holds nothing: no write is needed."""
+
+
+def given_to(row: rows.Row, instances: handover.Instances) -> checkpoint.Given:
+    """What the record says of a row."""
+    mig = []
+    for number, device in enumerate(row.devices):
+        if made := instances.get((row.index, number)):
+            use = made[0]
+            mig.append((device.uuid, use.profile, use.placement.start, use.placement.size))
+    return checkpoint.Given(row.container.name, tuple(device.uuid for device in row.devices), tuple(mig))
+
+
+def sweep(record: checkpoint.Checkpoint, cards: inventory.Inventory, pods: Iterable[objects.Pod]) -> None:
+    """Forget pods that no longer exist, once their MIG instances are destroyed.
+
+    An instance that is still in use stays recorded, and is tried again at the next call.
+    """
+    existing = {pod.metadata.uid for pod in pods}
+    stuck = {uid for uid, entry in record.pods.items() if uid not in existing and not _dissolved(entry, cards)}
+    try:
+        record.keep(existing | stuck)
+    except checkpoint.CheckpointError as error:
+        log.error("checkpoint_not_written", error=str(error))
+
+
+def _dissolved(entry: checkpoint.PodRecord, cards: inventory.Inventory) -> bool:
+    for given in entry.given:
+        for card, profile, start, size in given.mig:
+            try:
+                cards.dissolve(card, devices.MigUse(profile, devices.MigPlacement(start, size)))
+            except inventory.InventoryError as error:
+                log.warning("mig_instance_kept", card=card, pod=f"{entry.namespace}/{entry.name}", error=str(error))
+                return False
+    return True

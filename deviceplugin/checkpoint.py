@@ -1,0 +1,131 @@
+"""What this node has already handed out: the record that kubelet's anonymous Allocate calls lack.
+
+One small file, replaced atomically and synced before a container gets its devices, so that a
+crash at any moment either repeats nothing or has handed out nothing.
+Must not know: annotations, gRPC, or how completion is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from hami_platform import logs
+
+VERSION = 1
+
+log = logs.get(__name__)
+
+
+class CheckpointError(Exception):
+    """The file cannot be written: nothing may be handed out."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """One container that has its devices. mig: instances it got, as `card profile start size`."""
+
+    container: str
+    devices: tuple[str, ...]
+    mig: tuple[tuple[str, str, int, int], ...] = ()
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """What one pod was given. complete: its last row is consumed; reported: the platform knows."""
+
+    namespace: str
+    name: str
+    given: tuple[Given, ...] = ()
+    complete: bool = False
+    reported: bool = False
+
+    def has(self, container: str) -> bool:
+        """Whether this container was served."""
+        return any(entry.container == container for entry in self.given)
+
+
+class _File(msgspec.Struct, frozen=True):
+    version: int
+    pods: dict[str, PodRecord]
+
+
+class Checkpoint:
+    """Pods by uid. Readers get an immutable mapping; every change is on disk before it is seen."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._pods: Mapping[str, PodRecord] = _read(path)
+
+    @property
+    def pods(self) -> Mapping[str, PodRecord]:
+        """All records, by pod uid."""
+        return self._pods
+
+    def served(self, uid: str) -> frozenset[str]:
+        """Containers of this pod that have their devices."""
+        record = self._pods.get(uid)
+        return frozenset(entry.container for entry in record.given) if record else frozenset()
+
+    def record(self, uid: str, record: PodRecord) -> None:
+        """Store what a pod was given. Raises CheckpointError; then nothing is stored."""
+        with self._lock:
+            self._replace({**self._pods, uid: record})
+
+    def reported(self, uid: str) -> None:
+        """The platform knows that this pod is complete. A pod that is gone meanwhile is fine."""
+        with self._lock:
+            if (record := self._pods.get(uid)) and not record.reported:
+                self._replace({**self._pods, uid: msgspec.structs.replace(record, reported=True)})
+
+    def keep(self, uids: Collection[str]) -> Mapping[str, PodRecord]:
+        """Forget every pod that is not in `uids`; returns what was forgotten."""
+        with self._lock:
+            gone = {uid: record for uid, record in self._pods.items() if uid not in uids}
+            if gone:
+                self._replace({uid: record for uid, record in self._pods.items() if uid in uids})
+            return gone
+
+    def _replace(self, pods: Mapping[str, PodRecord]) -> None:
+        try:
+            _write(self._path, msgspec.json.encode(_File(VERSION, dict(pods))))
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: {error.strerror}") from error
+        self._pods = pods
+
+
+def _read(path: Path) -> Mapping[str, PodRecord]:
+    """The stored records. A file that cannot be read is put aside, loudly.
+
+    Losing it is safe, since a pod whose rows look unconsumed makes the next Allocate
+    ambiguous, and an ambiguous one is refused.
+    """
+    try:
+        stored = msgspec.json.decode(path.read_bytes(), type=_File)
+    except FileNotFoundError:
+        return {}
+    except msgspec.MsgspecError as error:
+        aside = path.with_suffix(".unreadable")
+        path.replace(aside)
+        log.error("checkpoint_unreadable", path=str(path), kept_as=str(aside), error=str(error))
+        return {}
+    return stored.pods
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file so that a power cut leaves the old or the new one, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".new")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
