@@ -1,0 +1,56 @@
+"""Namespaces: their tenant and what happens over quota. People's changes only."""
+
+from __future__ import annotations
+
+from accounting import ledger
+from accounting.models import Mode, Namespace, Pod, PodState, Tenant
+from accounting.services import edits, errors
+
+
+def namespace_save(
+    *, name: str, tenant: str | None = None, mode: str | None = None, reason: str, actor: str = ""
+) -> Namespace:
+    """Make a namespace's row, or change it. `tenant` is a name, empty for none; None leaves tenant or mode as it is.
+
+    Raises InvalidInput for an unknown tenant or mode.
+    """
+    reason = edits.reason_checked(reason)
+    if mode is not None and mode not in Mode.values:
+        raise errors.InvalidInput("mode", f"one of {', '.join(Mode.values)}")
+    with ledger.transaction(cause="namespace_save", actor=actor) as entry:
+        row = namespace_row(entry, name)
+        values: dict[str, object] = {"name": edits.text_checked(row, "name", name)}
+        if tenant is not None:
+            values["tenant_id"] = _tenant_id(entry, tenant)
+        if mode is not None:
+            values["mode"] = mode
+        edits.put(entry, row, values, kind="namespace", key=row.name or name.strip(), reason=reason)
+    return row
+
+
+def namespace_delete(*, name: str, reason: str, actor: str = "") -> None:
+    """Delete the row of a namespace that holds nothing and has no quota. Raises InvalidInput."""
+    reason = edits.reason_checked(reason)
+    with ledger.transaction(cause="namespace_delete", actor=actor) as entry:
+        row = Namespace.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
+        if row is None:
+            raise errors.InvalidInput("namespace", "is gone already")
+        pods = Pod.objects.filter(cluster=entry.clock.cluster_id, namespace=name).exclude(state=PodState.ENDED).count()
+        if pods:
+            raise errors.InvalidInput("", f"{pods} pods of {name} ask for devices; its row would come back at once")
+        edits.take_away(entry, row, kind="namespace", key=name, reason=reason)
+
+
+def namespace_row(entry: ledger.Entry, name: str) -> Namespace:
+    """The stored row, or a new one that is not saved yet."""
+    found = Namespace.objects.filter(cluster=entry.clock.cluster_id, name=name.strip()).first()
+    return found or Namespace(cluster_id=entry.clock.cluster_id)
+
+
+def _tenant_id(entry: ledger.Entry, name: str) -> int | None:
+    if not name:
+        return None
+    row = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
+    if row is None:
+        raise errors.InvalidInput("tenant", f"there is no tenant {name}")
+    return row.pk

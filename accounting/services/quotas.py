@@ -1,0 +1,156 @@
+"""Quotas: the limits that people set on namespaces and tenants."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Sum
+
+from accounting import ledger
+from accounting.models import Device, Namespace, Quota, Tenant
+from accounting.services import edits, errors, namespaces
+from hami_platform.domain import quota as domain
+from hami_platform.domain import units
+
+ANY = domain.Selector()
+
+
+def quota_set(
+    *,
+    namespace: str = "",
+    tenant: str = "",
+    name: str = "default",
+    limits: domain.Limits,
+    selector: domain.Selector = ANY,
+    valid_from: datetime | None = None,
+    valid_until: datetime | None = None,
+    reason: str,
+    actor: str = "",
+    expected_version: int | None = None,
+    quota_id: int | None = None,
+) -> Quota:
+    """Make the quota `name` of one namespace or one tenant, or change it (by id: also its name).
+
+    Its version rises by one. A namespace without a row gets one. expected_version: the version that the person saw;
+    0: it must be new; None: whatever. Raises InvalidInput, which names the field; Outdated when the
+    version is another one.
+    """
+    reason = edits.reason_checked(reason)
+    if valid_from and valid_until and valid_until <= valid_from:
+        raise errors.InvalidInput("valid_until", "must be after valid_from")
+    with ledger.transaction(cause="quota_set", actor=actor) as entry:
+        row = _found(entry, namespace, tenant, name, quota_id)
+        _refuse_outdated(row, expected_version)
+        values: dict[str, Any] = {
+            "name": edits.text_checked(row, "name", name),
+            "vendor": edits.text_checked(row, "vendor", selector.vendor),
+            "model_pattern": edits.text_checked(row, "model_pattern", selector.model_pattern),
+            **limits_checked(limits, ceiling_mib=_ceiling_mib(entry)),
+            "valid_from": valid_from,
+            "valid_until": valid_until,
+            "in_force": in_force(valid_from, valid_until, entry.at),
+        }
+        new = edits.is_new(row)
+        if new or any(getattr(row, column) != value for column, value in values.items()):
+            values |= {"reason": reason, "version": 1 if new else row.version + 1}
+        _put(entry, row, values, reason)
+    return row
+
+
+def quota_delete(*, quota_id: int, reason: str, actor: str = "", expected_version: int | None = None) -> None:
+    """Lift a quota for good. Raises InvalidInput; Outdated when the version is another one."""
+    reason = edits.reason_checked(reason)
+    with ledger.transaction(cause="quota_delete", actor=actor) as entry:
+        row = _by_id(entry, quota_id)
+        _refuse_outdated(row, expected_version)
+        edits.take_away(entry, row, kind="quota", reason=reason)
+
+
+def limits_checked(limits: domain.Limits, *, ceiling_mib: int = units.MIB_CEILING) -> dict[str, int | None]:
+    """Column → limit. Raises InvalidInput for negative ones and for memory that must have been meant in bytes (D11).
+
+    ceiling_mib bounds the sum over the scope; what one pod or one device may have is bound by units.MIB_CEILING.
+    """
+    checked: dict[str, int | None] = {}
+    for field, value in asdict(limits).items():
+        if field.endswith("_mib"):
+            _refuse_bytes(field, value, ceiling_mib if field == "memory_mib" else units.MIB_CEILING)
+            checked[field] = edits.amount_checked(field, value, 2**63 - 1)
+        else:
+            checked[field] = edits.amount_checked(field, value)
+    return checked
+
+
+def in_force(valid_from: datetime | None, valid_until: datetime | None, at: datetime) -> bool:
+    """Whether a moment of database time lies in [valid_from, valid_until)."""
+    return (valid_from is None or valid_from <= at) and (valid_until is None or at < valid_until)
+
+
+def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -> None:
+    """A quota on a namespace that nobody has seen yet makes the namespace's row as well."""
+    if row.namespace is not None and edits.is_new(row.namespace):
+        new = row.namespace
+        named = {"name": edits.text_checked(new, "name", new.name)}
+        edits.put(entry, new, named, kind="namespace", key=new.name, reason=reason)
+        row.namespace = new
+    edits.put(entry, row, values, kind="quota", reason=reason)
+
+
+def _refuse_bytes(field: str, value: int | None, ceiling_mib: int) -> None:
+    if value is not None and value > ceiling_mib:
+        raise errors.InvalidInput(field, f"{value} is too much: MiB, not bytes: 16 GiB is 16384 ({units.hint(value)})")
+
+
+def _ceiling_mib(entry: ledger.Entry) -> int:
+    """A scope's sum may exceed the usual ceiling only where the cluster itself does."""
+    total = Device.objects.filter(cluster=entry.clock.cluster_id, registered=True).aggregate(total=Sum("memory_mib"))
+    return max(units.MIB_CEILING, total["total"] or 0)
+
+
+def _refuse_outdated(row: Quota, expected: int | None) -> None:
+    stored = 0 if edits.is_new(row) else row.version
+    if expected is None or expected == stored:
+        return
+    if expected == 0:
+        raise errors.Outdated("name", f"there is a quota {row} already")
+    raise errors.Outdated("version", f"you saw version {expected}, it is now {stored}: look at the newer one first")
+
+
+def _by_id(entry: ledger.Entry, quota_id: int) -> Quota:
+    row = Quota.objects.filter(cluster=entry.clock.cluster_id, pk=quota_id).first()
+    if row is None:
+        raise errors.InvalidInput("quota", "is gone")
+    return row
+
+
+def _found(entry: ledger.Entry, namespace: str, tenant: str, name: str, quota_id: int | None) -> Quota:
+    if bool(namespace) == bool(tenant):
+        raise errors.InvalidInput("namespace", "name one namespace or one tenant")
+    scope = {"namespace": _namespace(entry, namespace)} if namespace else {"tenant": _tenant(entry, tenant)}
+    owner: Any = next(iter(scope.values()))
+    named = None if edits.is_new(owner) else Quota.objects.filter(**scope, name=name.strip()).first()
+    if quota_id is None:
+        return named or Quota(cluster_id=entry.clock.cluster_id, **scope)
+    row = _by_id(entry, quota_id)
+    if (row.namespace or row.tenant) != owner:
+        raise errors.InvalidInput(
+            "namespace" if namespace else "tenant", "a quota stays with its scope: make another one"
+        )
+    if named is not None and named.pk != row.pk:
+        raise errors.InvalidInput("name", f"there is a quota {named} already")
+    return row
+
+
+def _namespace(entry: ledger.Entry, name: str) -> Namespace:
+    row = namespaces.namespace_row(entry, name)
+    row.name = row.name or name.strip()
+    return row
+
+
+def _tenant(entry: ledger.Entry, name: str) -> Tenant:
+    row = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
+    if row is None:
+        raise errors.InvalidInput("tenant", f"there is no tenant {name}")
+    return row
