@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from hami_platform.kube import objects
 
 T = TypeVar("T")
-Item = TypeVar("Item", bound=objects.Object)
+Whole = dict[str, Any]  # an object as it came, for readers that need more of it than `objects` names
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,6 +46,10 @@ class KubeCall(Generic[T]):
         """Sending it twice is the same as once."""
         return self.method == "GET"
 
+    def whole(self) -> KubeCall[Whole]:
+        """The same call with the whole object as its answer, as plain JSON."""
+        return KubeCall(self.method, self.path, Whole, self.query, self.body, self.content_type)
+
 
 def path_of(prefix: str, namespace: str | None, kind: str, *rest: str) -> str:
     """`/api/v1/namespaces/NS/pods/NAME/sub`; without a namespace the cluster's objects."""
@@ -61,12 +65,12 @@ AUTHENTICATION = "/apis/authentication.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[Item]):
+class Listing(Generic[T]):
     """A collection that can be listed and watched, with its selectors."""
 
     path: str
-    items: type[objects.Items[Item]]
-    item: type[Item]
+    items: type[objects.Items[T]]
+    item: type[T]
     fields: str = ""
     labels: str = ""
 
@@ -74,7 +78,11 @@ class Listing(Generic[Item]):
         pairs = (("fieldSelector", self.fields), ("labelSelector", self.labels))
         return tuple((key, value) for key, value in pairs if value)
 
-    def page(self, *, limit: int = 0, token: str = "") -> KubeCall[objects.Items[Item]]:
+    def whole(self) -> Listing[Whole]:
+        """The same collection, its objects as plain JSON."""
+        return Listing(self.path, objects.Items[Whole], Whole, self.fields, self.labels)
+
+    def page(self, *, limit: int = 0, token: str = "") -> KubeCall[objects.Items[T]]:
         """A consistent LIST (no resourceVersion), or its next page. limit 0: all at once."""
         query = self._selectors()
         if limit:

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,13 @@ class Reflector(Generic[T]):
         if line.type == "ERROR":
             raise _refusal(line)
         try:
+            revision = objects.decode(line.object, objects.Object).metadata.resource_version
             if line.type == "BOOKMARK":
-                return Changed((), objects.decode(line.object, objects.Object).metadata.resource_version)
+                return Changed((), revision)
             item = objects.decode(line.object, self._listing.item)
         except objects.Undecodable as error:
             raise errors.Ambiguous(f"{self._listing.path}: {error}") from error
-        return Changed((Event(item, line.type == "DELETED"),), item.metadata.resource_version)
+        return Changed((Event(item, line.type == "DELETED"),), revision)
 
 
 def _refusal(line: objects.WatchEvent) -> errors.KubeError:

@@ -210,3 +210,8 @@ def test_a_watch_line_that_is_no_event_is_an_error(tmp_path: Path) -> None:
 def test_a_watch_may_be_refused(tmp_path: Path) -> None:
     with stub.StubApi(stub.refuse(410, "Expired")) as api, pytest.raises(errors.Gone):
         stub.connect(tmp_path, api.url).watch(WATCH, idle_s=5)
+
+
+def test_a_whole_object_is_plain_json(tmp_path: Path) -> None:
+    with stub.StubApi(stub.reply(POD)) as api:
+        assert stub.connect(tmp_path, api.url).send(GET.whole()) == POD

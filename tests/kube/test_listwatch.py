@@ -225,3 +225,12 @@ def test_only_neighbouring_changes_of_one_source_merge() -> None:
     parts = [feed.Part("a", one), feed.Part("a", two), feed.Part("b", one), feed.Part("a", listed), feed.Part("a", one)]
     short = [(part.source, _events([part]), part.batch.revision) for part in feed.merged(parts)]  # type: ignore[union-attr]
     assert short == [("a", 2, "2"), ("b", 1, "1"), ("a", 0, "3"), ("a", 1, "1")]
+
+
+def test_whole_objects_keep_every_field(tmp_path: Path) -> None:
+    whole = {"metadata": {"name": "b", "resourceVersion": "2"}, "spec": {"volumes": [1]}}
+    watch = stub.lines({"type": "ADDED", "object": whole}, then="hang")
+    with stub.StubApi(page("a"), watch) as api:
+        reflector = listwatch.Reflector(stub.connect(tmp_path, api.url), calls.pods().whole(), QUICK)
+        batches = list(islice(reflector.batches(), 2))
+    assert batches[1] == listwatch.Changed((listwatch.Event(whole),), "2")
