@@ -1,0 +1,49 @@
+"""What every test may ask for: servers, and Hypothesis settings that a busy machine does not break."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+from tests import servers
+
+_SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large]
+hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=_SLOW, print_blob=True)
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("default"), max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def _or_skip(reason: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """A PostgreSQL server, by the URL of its own database. For a database of one's own: `fresh_postgres`."""
+    try:
+        return servers.postgres_url()
+    except servers.ServerMissing as error:
+        _or_skip(str(error))
+        raise
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """A Redis server. Its keys are shared by the run: use names of your own."""
+    try:
+        return servers.redis_url()
+    except servers.ServerMissing as error:
+        _or_skip(str(error))
+        raise
+
+
+@pytest.fixture
+def fresh_postgres(postgres_url: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database that only this test has."""
+    with servers.fresh_database(postgres_url) as url:
+        yield url
