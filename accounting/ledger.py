@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 from django.db import transaction as db
 
 from accounting import guard
 from accounting.breaker import Breaker, LedgerUnavailable
 from accounting.models import Clock, Cluster, Journal, ProcessLease
+from hami_platform import env
 
 __all__ = ["Entry", "Fenced", "LedgerUnavailable", "breaker", "cluster_id", "database_time", "snapshot", "transaction"]
 
@@ -72,7 +72,7 @@ def cluster_id() -> int:
 
     Cached only outside a transaction, so that a rolled-back creation (tests) leaves no stale key.
     """
-    name = settings.CLUSTER
+    name = env.current().cluster
     if name not in _clusters:
         cluster, _ = Cluster.objects.get_or_create(name=name)
         if not Clock.objects.filter(cluster=cluster).exists():
@@ -200,7 +200,7 @@ def _probe() -> None:
     """Whether the Clock can be locked. Runs in the breaker's own thread, on a connection of its own."""
     try:
         with db.atomic():
-            Clock.objects.select_for_update().filter(cluster__name=settings.CLUSTER).first()
+            Clock.objects.select_for_update().filter(cluster__name=env.current().cluster).first()
     finally:
         connection.close()
 

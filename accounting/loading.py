@@ -143,6 +143,11 @@ POD_COLUMNS = (
 )  # fmt: skip
 
 
+def pod_rows_of(ids: Iterable[int]) -> dict[int, rows.PodRow]:
+    """The rows of these pods as they are now, also uncommitted by this thread; ended ones too."""
+    return _pods(Pod.objects.filter(pk__in=list(ids)))
+
+
 def _live_pods(ours: Q, ids: set[int]) -> dict[int, rows.PodRow]:
     return _pods(Pod.objects.filter(ours, pk__in=ids).exclude(state=PodState.ENDED))
 

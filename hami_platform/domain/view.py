@@ -6,11 +6,11 @@ interleaving gives the same View as building it from all rows at once (a law).
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from hami_platform.domain import quota
 from hami_platform.domain.devices import NOTHING, Device, DeviceKey, Held
 from hami_platform.domain.nodes import DeviceState, NodeState
 from hami_platform.domain.quota import Amounts, Headroom, Limits, Rule, Selector
@@ -250,23 +250,14 @@ def native_rules(view: View, namespace: str) -> list[Rule]:
     ]
 
 
-def selects(selector: Selector, vendor: str, model: str) -> bool:
-    """Whether a quota counts this kind of device. A charge without a model is not counted by model patterns."""
-    if selector.vendor and selector.vendor != vendor:
-        return False
-    if not selector.model_pattern:
-        return True
-    return bool(model) and fnmatch.fnmatchcase(model.lower(), selector.model_pattern.lower())
-
-
 def _used(view: View, namespaces: Iterable[str], selector: Selector, own: PodRow | None) -> Amounts:
     total = Amounts()
     for name in namespaces:
         for (vendor, model), amounts in view.usage.get(name, {}).items():
-            if selects(selector, vendor, model):
+            if quota.covers(selector, vendor, model):
                 total += amounts
         if own is not None and own.namespace == name:
             for charge in own.charges:
-                if selects(selector, charge.vendor, charge.model):
+                if quota.covers(selector, charge.vendor, charge.model):
                     total -= charge.amounts
     return total

@@ -1,0 +1,1 @@
+"""Everything that changes the ledger, one module per noun. Keyword-only functions, each one ledger transaction."""

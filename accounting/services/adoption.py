@@ -1,0 +1,60 @@
+"""Gives a pod that was seen its row: the claim it came with, or a claim by uid under the same check, or a place to wait."""
+
+from __future__ import annotations
+
+from accounting import ledger, loading
+from accounting.ledger import Entry
+from accounting.models import Pod, PodState
+from accounting.services import claims, pod_rows
+from accounting.services.seen import PodSeen
+from hami_platform.domain.view import View
+
+
+def pod_adopt(entry: Entry, view: View, seen: PodSeen) -> Pod:
+    """The row of an unbound live pod. Call under the Clock, with the View folded there."""
+    pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=seen.uid).first()
+    if pod is None:
+        pod = _matched(entry, seen)
+    if pod is None:
+        return _claimed_by_uid(entry, view, seen)
+    if pod.state == PodState.WAITING and not pod.suspended:
+        claim_again(entry, view, pod, seen)
+    return pod
+
+
+def _matched(entry: Entry, seen: PodSeen) -> Pod | None:
+    """The unmatched claim that this pod carries. One claim serves one uid, in its own namespace."""
+    if not seen.claim_id:
+        return None
+    pod = Pod.objects.filter(
+        cluster=ledger.cluster_id(), claim_id=seen.claim_id, namespace=seen.namespace, uid="", state=PodState.CLAIMED
+    ).first()
+    if pod is not None:
+        pod_rows.pod_move(
+            entry, pod, PodState.CLAIMED, uid=seen.uid, name=seen.name, owner=seen.owner, lease_until=None,
+            priority=seen.priority, created_at=seen.created_at, gated=seen.gated, resource_version=seen.resource_version,
+        )  # fmt: skip
+    return pod
+
+
+def _claimed_by_uid(entry: Entry, view: View, seen: PodSeen) -> Pod:
+    charges = claims.price(view, seen.request)
+    stopped = claims.judge(view, seen.namespace, charges).stops
+    return pod_rows.pod_create(
+        entry, cluster=ledger.cluster_id(), state=PodState.WAITING if stopped else PodState.CLAIMED, request=seen.request,
+        charges=charges, namespace=seen.namespace, name=seen.name, owner=seen.owner, uid=seen.uid,
+        priority=seen.priority, created_at=seen.created_at or entry.at, gated=seen.gated,
+        resource_version=seen.resource_version,
+    )  # fmt: skip
+
+
+def claim_again(entry: Entry, view: View, pod: Pod, seen: PodSeen | None = None) -> bool:
+    """Claim for a waiting pod if its limits allow it now."""
+    request = seen.request if seen is not None else view.pods[pod.pk].request
+    charges = claims.price(view, request)
+    if claims.judge(view, pod.namespace, charges, without=pod.pk).stops:
+        return False
+    pod_rows.pod_move(
+        entry, pod, PodState.CLAIMED, suspended=False, claim_charges=[loading.claim_charge_json(one) for one in charges]
+    )
+    return True

@@ -1,0 +1,143 @@
+"""Claims: quota held for a pod from admission on, before any device is chosen.
+
+A claim is priced at the least the pod can take; `/filter` checks the real charge. Two requests can never both take the last
+room, since each is checked under the Clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from accounting import ledger, live_view
+from accounting.ledger import Entry
+from accounting.models import Pod, PodState
+from accounting.services import pod_rows
+from hami_platform import env
+from hami_platform.domain import lifecycle, quota
+from hami_platform.domain.quota import Charge, Excess
+from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.rows import NamespaceRow
+from hami_platform.domain.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAsk:
+    """What admission knows of a pod: no uid yet, and with generateName no name.
+
+    claim_id: uid of the AdmissionReview request. presented: a claim id that the pod already carries.
+    """
+
+    claim_id: str
+    namespace: str
+    request: PodRequest
+    name: str = ""
+    owner: str = ""
+    presented: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """granted: admit. gated: admit with the quota gate. message: why not, for people. claim_id: the one that holds, if any."""
+
+    granted: bool
+    gated: bool = False
+    claim_id: str = ""
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    excess: Excess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the namespace's mode takes a price: the first broken limit, and whether it stops the pod."""
+
+    mode: str
+    excess: Excess | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def stops(self) -> bool:
+        return self.excess is not None and self.mode in ("enforce", "wait")
+
+
+def price(view: View, request: PodRequest) -> tuple[Charge, ...]:
+    """The least that a request can take of each vendor, over the devices registered now."""
+    return lifecycle.lower_bound(request, view.registered_devices())
+
+
+def judge(view: View, namespace: str, charges: Sequence[Charge], *, without: int | None = None) -> Verdict:
+    """What the namespace's limits say to these charges, `without` (a pod id) not counted."""
+    default = NamespaceRow(namespace, mode=env.current().default_namespace_mode)
+    mode = view.namespaces.get(namespace, default).mode
+    excess = quota.excess(view.headroom(namespace, without=without), charges)
+    if excess is None or mode != "warn":
+        return Verdict(mode, excess)
+    over = excess.used + excess.asked - excess.limit
+    return Verdict(mode, excess, (f"over quota {excess.rule} by {over} ({excess.text()})",))
+
+
+def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
+    """Claim quota for a pod being admitted, gate it, or say why not. A repeat of the same request gets the stored answer.
+
+    dry_run answers the same and writes nothing. Raises ledger.LedgerUnavailable.
+    """
+    if dry_run:
+        view = live_view.live().refresh()
+        return _answer(view, ask, judge(view, ask.namespace, price(view, ask.request)))
+    with ledger.transaction(cause="claim_take") as entry:
+        view = live_view.live().refresh()
+        stored = _stored(ask)
+        if stored is not None:
+            return ClaimAnswer(granted=True, claim_id=stored.claim_id)
+        old = _replaced(entry, ask)
+        charges = price(view, ask.request)
+        answer = _answer(view, ask, judge(view, ask.namespace, charges, without=old.pk if old else None))
+        if answer.granted and not answer.gated:
+            _write(entry, ask, charges, old)
+        return answer
+
+
+def _stored(ask: ClaimAsk) -> Pod | None:
+    return Pod.objects.filter(cluster=ledger.cluster_id(), claim_id=ask.claim_id).exclude(state=PodState.ENDED).first()
+
+
+def _replaced(entry: Entry, ask: ClaimAsk) -> Pod | None:
+    """The unmatched claim that this one takes over: the one the pod presents, or the last try under the same name."""
+    unmatched = Pod.objects.filter(
+        cluster=ledger.cluster_id(), namespace=ask.namespace, uid="", state=PodState.CLAIMED, lease_until__gt=entry.at
+    )
+    if ask.presented:
+        return unmatched.filter(claim_id=ask.presented).first()
+    return unmatched.filter(name=ask.name).first() if ask.name else None
+
+
+def _answer(view: View, ask: ClaimAsk, verdict: Verdict) -> ClaimAnswer:
+    if verdict.excess is None or not verdict.stops:
+        return ClaimAnswer(granted=True, claim_id=ask.claim_id, warnings=verdict.warnings, excess=verdict.excess)
+    message = verdict.excess.text()
+    if verdict.mode == "wait":
+        return ClaimAnswer(granted=True, gated=True, warnings=(f"waits for quota: {message}",), excess=verdict.excess)
+    pending = sum(
+        1 for pod in view.pods.values() if pod.namespace == ask.namespace and pod.state == "claimed" and not pod.uid
+    )
+    note = f"; {pending} claims pending creation" if pending else ""
+    return ClaimAnswer(granted=False, message=f"exceeding resource quota: {message}{note}", excess=verdict.excess)
+
+
+def _write(entry: Entry, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | None) -> None:
+    if old is not None:
+        pod_rows.pod_end(entry, old)
+    pod_rows.pod_create(
+        entry, cluster=ledger.cluster_id(), state=PodState.CLAIMED, request=ask.request, charges=charges,
+        namespace=ask.namespace, name=ask.name, owner=ask.owner, claim_id=ask.claim_id, priority=ask.priority,
+        created_at=entry.at, lease_until=entry.at + timedelta(seconds=env.current().claim_lease_s),
+    )  # fmt: skip
+
+
+def with_limits_counted(view: View, namespace: str, *, without: int | None) -> quota.Headroom:
+    """The headroom that `/filter` holds a placement to: none in the modes that never refuse."""
+    headroom = view.headroom(namespace, without=without)
+    return headroom if headroom.enforced else replace(headroom, rules=())

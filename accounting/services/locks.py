@@ -1,0 +1,57 @@
+"""The lock of a node: which pod may be between bind and allocation there. One ledger row, whichever protocol the node speaks.
+
+Where our agent runs the row is the lock. Where HAMi's plugin runs the node annotation is, and the row mirrors it.
+"""
+
+from __future__ import annotations
+
+from accounting import ledger
+from accounting.ledger import Entry
+from accounting.models import NodeLock, Pod, PodState
+from accounting.services import pod_rows
+from hami_platform.domain.view import View
+from hami_platform.domain.wire import pod_request
+
+ROW, ANNOTATION = "row", "annotation"
+
+
+def lock_mode(view: View, node: str) -> str:
+    """How a node is locked: by the row where our agent runs, else by HAMi's annotation."""
+    row = view.nodes.get(node)
+    return ROW if row is not None and row.agent else ANNOTATION
+
+
+def lock_take(entry: Entry, *, node: str, pod: Pod, mode: str, value: str = "") -> str:
+    """Take the lock for the pod; empty, or the uid of the pod that has it. Re-entrant. Call under the Clock.
+
+    A lock is never handed over while its holder is alive and unallocated (D8): who ends or starts drops it.
+    """
+    held = NodeLock.objects.filter(cluster=ledger.cluster_id(), node=node).first()
+    if held is not None and held.pod_uid and held.pod_uid != pod.uid:
+        return held.pod_uid
+    if held is not None and held.pod_uid == pod.uid and held.value == value:
+        return ""
+    if held is not None:
+        held.delete()
+    NodeLock.objects.create(
+        cluster_id=ledger.cluster_id(), node=node, pod_uid=pod.uid, mode=mode, value=value, first_seen_at=entry.at
+    )
+    entry.record("lock", node, holder=pod.uid, mode=mode)
+    return ""
+
+
+def completion_report(*, uid: str, container: str, node: str) -> bool:
+    """The agent has served a container's Allocate. The lock falls with the last container that asks for devices.
+
+    False: the ledger knows no such pod on that node; the agent need not repeat the report.
+    """
+    with ledger.transaction(cause="completion_report", actor=f"agent/{node}") as entry:
+        pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=uid, node=node).exclude(state=PodState.ENDED).first()
+        if pod is None:
+            return False
+        served = sorted({*pod.wire.get("served", ()), container})
+        asking = {one.name for one in pod_request.decode(pod.request).containers if one.devices}
+        pod_rows.pod_move(entry, pod, pod.state, wire={**pod.wire, "served": served})
+        if asking <= set(served):
+            pod_rows.lock_drop(entry, pod)
+        return True

@@ -1,0 +1,133 @@
+"""What the API server shows of pods becomes what the ledger holds. The same function serves watch events, lists and single reads.
+
+Differences are found on the View before the Clock is taken; each is decided again under it. An event older than the stored
+resourceVersion is ignored. A stale list frees nothing: absence is `pods_gone`, whose caller has checked it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from accounting import ledger, live_view
+from accounting.ledger import Entry
+from accounting.models import Pod, PodState
+from accounting.services import adoption, bindings, findings, imports, pod_rows, usage
+from accounting.services.seen import PodSeen
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.view import View
+from hami_platform.domain.wire import pod_facts
+
+BATCH = 50
+"""Pods per ledger transaction: keeps the Clock for a few milliseconds."""
+
+
+def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced, LedgerUnavailable."""
+    view = live_view.live().refresh()
+    waiting = iter([one for one in seen if differs(view.pod(one.uid), one, config)])
+    changed = 0
+    while batch := list(islice(waiting, BATCH)):
+        with ledger.transaction(cause="pods_observe", fence=fence) as entry:
+            for one in batch:
+                changed += _observe(entry, live_view.live().refresh(), one, config)
+    return changed
+
+
+def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
+    """These pods are certainly gone from the API server. Repeats and unknown uids change nothing."""
+    view = live_view.live().refresh()
+    known = iter([uid for uid in uids if view.pod(uid) is not None])
+    ended = 0
+    while batch := list(islice(known, BATCH)):
+        with ledger.transaction(cause="pods_gone", fence=fence) as entry:
+            rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in=batch).exclude(state=PodState.ENDED)
+            for pod in rows:
+                pod_rows.pod_end(entry, pod)
+                usage.intervals_close(entry, pod)
+                ended += 1
+    return ended
+
+
+def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
+    """Whether the ledger must look at this pod at all. Cheap: called for every pod of every list."""
+    if row is None:
+        return _concerns(seen, config) and not seen.terminal and not (seen.facts.deleting and seen.unbound)
+    if seen.resource_version and seen.resource_version < row.resource_version:
+        return False
+    if seen.terminal or (seen.facts.deleting and seen.unbound):
+        return True
+    return (
+        row.state == PodState.WAITING
+        or (seen.node != row.node and bool(seen.node))
+        or (bool(seen.node) and (row.facts != seen.facts or row.state != _state_of(seen)))
+        or row.gated != seen.gated
+    )
+
+
+def _concerns(seen: PodSeen, config: DeviceConfig) -> bool:
+    return seen.request.asks or any(vendor.allocated_key in seen.annotations for vendor in config.vendors)
+
+
+def _state_of(seen: PodSeen) -> str:
+    if seen.facts.deleting:
+        return PodState.RELEASING
+    return PodState.RUNNING if seen.facts.phase == "Running" else PodState.BOUND
+
+
+def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> bool:
+    """One pod, under the Clock. True when its row changed."""
+    row = view.pod(seen.uid)
+    if not differs(row, seen, config):
+        return False
+    pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=seen.uid).first()
+    if pod is not None and pod.state == PodState.ENDED:
+        return False
+    if seen.terminal or (seen.facts.deleting and seen.unbound):
+        return _ended(entry, pod)
+    if seen.unbound:
+        return _unbound(entry, view, pod, seen)
+    if pod is None:
+        pod = imports.pod_import(entry, view, seen, config)
+    return _on_node(entry, pod, seen)
+
+
+def _ended(entry: Entry, pod: Pod | None) -> bool:
+    if pod is None:
+        return False
+    pod_rows.pod_end(entry, pod)
+    usage.intervals_close(entry, pod)
+    return True
+
+
+def _unbound(entry: Entry, view: View, pod: Pod | None, seen: PodSeen) -> bool:
+    before = pod.state if pod is not None else None
+    pod = adoption.pod_adopt(entry, view, seen)
+    if pod.gated != seen.gated:
+        pod_rows.pod_move(entry, pod, pod.state, gated=seen.gated, resource_version=seen.resource_version)
+        return True
+    return pod.state != before
+
+
+def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:
+    if pod.state in pod_rows.UNBOUND or pod.node != seen.node:
+        bindings.pod_put_on(entry, pod, seen.node)
+    state = _state_of(seen)
+    if _started(seen):
+        pod_rows.lock_drop(entry, pod)
+    pod_rows.pod_move(
+        entry, pod, state, facts=pod_facts.encode(seen.facts), resource_version=seen.resource_version, gated=False
+    )
+    usage.intervals_write(entry, pod)
+    return True
+
+
+def _started(seen: PodSeen) -> bool:
+    """Whether any container, init included, has ever started: then Allocate is over for all of them."""
+    return any(fact.started or fact.state in ("running", "terminated") for fact in seen.facts.containers.values())
+
+
+def node_accounting_known(entry: Entry, seen: PodSeen) -> None:
+    """The pod that made its node's accounting unknown is decoded or gone."""
+    findings.finding_close(entry, kind="undecodable-pod", subject=f"{seen.namespace}/{seen.name}", repair="decoded")

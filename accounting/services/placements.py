@@ -1,0 +1,157 @@
+"""`/filter`: decide on the View, confirm under the Clock, reserve.
+
+A stale choice is decided again on the fresh View while the Clock is held; so what is written was true when it was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from accounting import ledger, live_view
+from accounting.ledger import Entry
+from accounting.models import Pod, PodState
+from accounting.services import adoption, claims, pod_rows, wire_texts
+from accounting.services.seen import PodSeen
+from hami_platform import env
+from hami_platform.domain import place
+from hami_platform.domain.nodes import NodeState
+from hami_platform.domain.reasons import Reason
+from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.rows import Changes, PodRow
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """Where the pod goes. error: a fault or a state in which no answer may be given, never "does not fit".
+
+    quota: the sentence about the limit that stops it, where no placement was tried.
+    """
+
+    node: str = ""
+    decision: place.Decision | None = None
+    error: str = ""
+    quota: str = ""
+    revision: int = 0
+
+    @property
+    def reason(self) -> str:
+        """The one constant word for a refusal."""
+        if self.quota:
+            return Reason.RESOURCE_QUOTA_NOT_FIT.value
+        return place.dominant_text(self.decision.rejections) if self.decision else ""
+
+
+def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: DeviceConfig) -> FilterAnswer:
+    """Choose a node of `candidates` and reserve devices on it for the pod; an earlier reservation is replaced.
+
+    Raises ledger.LedgerUnavailable.
+    """
+    view = live_view.live().refresh()
+    if not view.ready:
+        return FilterAnswer(error="not ready: the ledger has not been compared with the API server yet")
+    row = view.pod(seen.uid)
+    early = _early(row, candidates)
+    if early is not None:
+        return early
+    if row is not None and row.state != PodState.WAITING:
+        decision = _decide(view, row, seen, candidates)
+        if decision.placement is None and row.state == PodState.CLAIMED:
+            return FilterAnswer(decision=decision, revision=view.clock.revision)
+    else:
+        decision = None
+    with ledger.transaction(cause="placement_reserve") as entry:
+        return _confirm(entry, seen, candidates, decision, view, config)
+
+
+def placement_simulate(*, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer:
+    """Every candidate on which the pod would fit now, with live use. Nothing is written."""
+    view = live_view.live().refresh()
+    if not view.ready:
+        return FilterAnswer(error="not ready: the ledger has not been compared with the API server yet")
+    row = view.pod(seen.uid)
+    decision = _decide(view, row, seen, candidates, fit_all=True)
+    node = decision.placement.node if decision.placement else ""
+    return FilterAnswer(node=node, decision=decision, revision=view.clock.revision)
+
+
+def _early(row: PodRow | None, candidates: Sequence[str]) -> FilterAnswer | None:
+    """Pods whose node is decided are never moved."""
+    if row is None:
+        return None
+    if row.state == PodState.BINDING:
+        if row.node in candidates:
+            return FilterAnswer(node=row.node)
+        return FilterAnswer(error=f"a binding to node {row.node} is under way")
+    if row.state in pod_rows.ON_NODE:
+        return FilterAnswer(error=f"the pod is on node {row.node} already")
+    return None
+
+
+def _confirm(
+    entry: Entry, seen: PodSeen, candidates: Sequence[str], decision: place.Decision | None, decided_on: View,
+    config: DeviceConfig,
+) -> FilterAnswer:  # fmt: skip
+    view = live_view.live().refresh()
+    pod = adoption.pod_adopt(entry, view, seen)
+    early = _early(view.pod(seen.uid), candidates)
+    if early is not None:
+        return early
+    if pod.state == PodState.WAITING:
+        verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=pod.pk)
+        return FilterAnswer(quota=verdict.excess.text() if verdict.excess else "its claim is suspended", revision=entry.revision)
+    if decision is None or view is not decided_on:
+        decision = _decide_again(view, view.pods.get(pod.pk), seen, candidates, decision)
+    if decision.placement is None:
+        if pod.state == PodState.RESERVED:
+            pod_rows.pod_unplace(entry, pod)
+        return FilterAnswer(decision=decision, revision=entry.revision)
+    reserve(entry, pod, decision.placement, seen.request, config)
+    return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision)
+
+
+def _decide_again(
+    view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str], stale: place.Decision | None
+) -> place.Decision:
+    """The stale choice if it still fits; otherwise a new decision over all candidates."""
+    if stale is not None and stale.placement is not None:
+        same = _decide(view, row, seen, [stale.placement.node])
+        if same.placement is not None:
+            return same
+    return _decide(view, row, seen, candidates)
+
+
+def _decide(
+    view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str], *, fit_all: bool = False
+) -> place.Decision:
+    return place.place(
+        states_without(view, row), candidates, seen.request,
+        headroom=claims.with_limits_counted(view, seen.namespace, without=row.id if row else None),
+        defaults=defaults(), fit_all=fit_all,
+    )  # fmt: skip
+
+
+def states_without(view: View, row: PodRow | None) -> Mapping[str, NodeState]:
+    """The node states as they are without what this pod holds."""
+    if row is None or not row.held:
+        return view.states
+    return view.fold(Changes(pods={row.id: None})).states
+
+
+def defaults() -> place.Defaults:
+    """The cluster's policies, for pods that name none."""
+    settings = env.current()
+    return place.Defaults(node_policy=settings.node_scheduler_policy, device_policy=settings.gpu_scheduler_policy)
+
+
+def reserve(entry: Entry, pod: Pod, placement: place.Placement, request: PodRequest, config: DeviceConfig) -> None:
+    """Write the placement as the pod's reservation. Call under the Clock."""
+    pod_rows.shares_write(pod, placement.shares)
+    pod_rows.pod_move(
+        entry, pod, PodState.RESERVED, node=placement.node, aligned=True, expired_node="",
+        wire=wire_texts.texts(placement.shares, request, config),
+        lease_until=entry.at + timedelta(seconds=env.current().reservation_lease_s),
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""The few ways in which a pod's row moves. Called inside a ledger transaction by the services that decide the move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from accounting import loading
+from accounting.ledger import Entry
+from accounting.models import Namespace, NodeLock, Pod, PodState, Share
+from hami_platform import env
+from hami_platform.domain import devices
+from hami_platform.domain.quota import Charge
+from hami_platform.domain.wire import pod_request
+
+UNBOUND = frozenset({PodState.WAITING, PodState.CLAIMED, PodState.RESERVED, PodState.BINDING})
+ON_NODE = frozenset({PodState.BOUND, PodState.RUNNING, PodState.RELEASING})
+
+
+def pod_move(entry: Entry, pod: Pod, state: str, **columns: Any) -> None:
+    """Put the pod in a state, with other columns, and journal it."""
+    if pod.state != state:
+        columns["state_at"] = entry.at
+    pod.state = state
+    for name, value in columns.items():
+        setattr(pod, name, value)
+    pod.save(update_fields=["state", *columns])
+    entry.record(
+        "pod", pod.pk, uid=pod.uid, namespace=pod.namespace, name=pod.name, state=state, node=pod.node,
+        **{name: columns[name] for name in ("gated", "suspended", "bind_attempt") if name in columns},
+    )  # fmt: skip
+
+
+def pod_end(entry: Entry, pod: Pod) -> None:
+    """The pod holds nothing any more, for good. Its shares stay as a record; its node's lock falls."""
+    lock_drop(entry, pod)
+    pod_move(entry, pod, PodState.ENDED, ended_at=entry.at, lease_until=None)
+
+
+def pod_unplace(entry: Entry, pod: Pod, *, state: str = PodState.CLAIMED, **columns: Any) -> None:
+    """Back to holding the claim alone: no device, no node, no lock."""
+    lock_drop(entry, pod)
+    Share.objects.filter(pod=pod).delete()
+    pod_move(entry, pod, state, node="", wire={}, lease_until=None, aligned=True, **columns)
+
+
+def pod_create(
+    entry: Entry, *, cluster: int, state: str, request: Any, charges: Iterable[Charge], namespace: str, **columns: Any
+) -> Pod:
+    """A new row for a claim or a seen pod; its namespace gets a row with the default mode if it has none."""
+    namespace_ensure(entry, cluster=cluster, name=namespace)
+    pod = Pod.objects.create(
+        cluster_id=cluster, namespace=namespace, state=state, state_at=entry.at, request=pod_request.encode(request),
+        claim_charges=[loading.claim_charge_json(charge) for charge in charges], **columns,
+    )  # fmt: skip
+    entry.record("pod", pod.pk, uid=pod.uid, namespace=namespace, name=pod.name, state=state, claim=pod.claim_id)
+    return pod
+
+
+def shares_write(pod: Pod, shares: Sequence[devices.Share]) -> None:
+    """The pod's shares are these and no others."""
+    Share.objects.filter(pod=pod).delete()
+    Share.objects.bulk_create(
+        Share(
+            pod=pod, container_index=one.container_index, container=one.container, kind=one.kind.value, vendor=one.vendor,
+            uuid=one.uuid, model=one.model, memory_mib=one.memory_mib, core_percent=one.core_percent,
+            mig_profile=one.mig.profile if one.mig else "",
+            mig_start=one.mig.placement.start if one.mig else None, mig_size=one.mig.placement.size if one.mig else None,
+        )
+        for one in shares
+    )  # fmt: skip
+
+
+def namespace_ensure(entry: Entry, *, cluster: int, name: str) -> None:
+    """Give an unknown namespace its row."""
+    if not Namespace.objects.filter(cluster_id=cluster, name=name).exists():
+        row = Namespace(cluster_id=cluster, name=name, mode=env.current().default_namespace_mode)
+        row._change_reason = "first pod with devices seen"  # type: ignore[attr-defined]  # simple-history's own hook
+        row.save()
+        entry.record("namespace", name, mode=row.mode)
+
+
+def lock_drop(entry: Entry, pod: Pod) -> None:
+    """Free the node lock this pod holds, if it holds one in the ledger."""
+    if not pod.uid:
+        return
+    for node in NodeLock.objects.filter(cluster_id=pod.cluster_id, pod_uid=pod.uid).values_list("node", flat=True):
+        NodeLock.objects.filter(cluster_id=pod.cluster_id, node=node).delete()
+        entry.record("lock", node, freed_by=pod.uid)

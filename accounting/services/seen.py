@@ -1,0 +1,87 @@
+"""A pod object of the API server as the services need it: parsed once, at the edge, then a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hami_platform.domain import lifecycle
+from hami_platform.domain.errors import DomainError
+from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.vendors import parse
+from hami_platform.domain.vendors.base import DeviceConfig
+
+CLAIM = "platform.hami.io/claim"
+RETRY_AT = "platform.hami.io/retry-at"
+GATE = "platform.hami.io/quota"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One observed pod.
+
+    request: what it asks for; when it cannot be read, an empty request and `problem` says why. resource_version: 0 where unknown.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    request: PodRequest
+    facts: lifecycle.PodFacts
+    node: str = ""
+    claim_id: str = ""
+    owner: str = ""
+    resource_version: int = 0
+    priority: int = 0
+    created_at: datetime | None = None
+    gated: bool = False
+    scheduler_name: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def terminal(self) -> bool:
+        return self.facts.phase in ("Succeeded", "Failed")
+
+    @property
+    def unbound(self) -> bool:
+        return not self.node
+
+
+def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
+    """Read a pod object. Never raises for what a user may have written: see `problem`."""
+    meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    request, problem = PodRequest(()), ""
+    try:
+        request = parse.pod_request(pod, config)
+    except DomainError as fault:
+        problem = str(fault)
+    annotations = meta.get("annotations") or {}
+    return PodSeen(
+        uid=meta.get("uid") or "", namespace=meta.get("namespace") or "default", name=meta.get("name") or "",
+        request=request, facts=lifecycle.facts_of(pod), node=spec.get("nodeName") or "",
+        claim_id=annotations.get(CLAIM, ""), owner=owner_of(meta), resource_version=_version(meta),
+        priority=spec.get("priority") or 0, created_at=time_of(meta.get("creationTimestamp")),
+        gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
+        scheduler_name=spec.get("schedulerName") or "", annotations=annotations, problem=problem,
+    )  # fmt: skip
+
+
+def owner_of(meta: Mapping[str, Any]) -> str:
+    """`Kind/name` of the controller, or empty."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return f"{owner.get('kind')}/{owner.get('name')}"
+    return ""
+
+
+def time_of(text: str | None) -> datetime | None:
+    """An RFC 3339 time of the API server, or None."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def _version(meta: Mapping[str, Any]) -> int:
+    text = str(meta.get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0

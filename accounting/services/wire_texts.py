@@ -1,0 +1,85 @@
+"""The annotations that a placement means on the wire, and the placement that annotations of a bound pod mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hami_platform.domain import devices
+from hami_platform.domain.requests import ContainerRequest, PodRequest
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.wire import mig_allocations, pod_devices
+
+NODE = "hami.io/vgpu-node"
+TIME = "hami.io/vgpu-time"
+BIND_PHASE = "hami.io/bind-phase"
+BIND_TIME = "hami.io/bind-time"
+MIG = "hami.io/vgpu-mig-allocations"
+LABEL_MAX = 63
+
+
+def texts(shares: Sequence[devices.Share], request: PodRequest, config: DeviceConfig) -> dict[str, str]:
+    """Device annotations of a placement: per vendor asked the to-allocate and allocated text, and the MIG reservation."""
+    found: dict[str, str] = {}
+    for word in request.vendors:
+        vendor = config.vendor(word)
+        text = pod_devices.encode(rows_of(shares, word, len(request.containers)))
+        found.update(dict.fromkeys(filter(None, (vendor.to_allocate_key, vendor.allocated_key)), text))
+    reserved = _mig(shares)
+    return found | ({MIG: mig_allocations.encode(reserved)} if reserved else {})
+
+
+def rows_of(shares: Sequence[devices.Share], vendor: str, containers: int) -> pod_devices.Rows:
+    """One row per container, in order, of this vendor's shares."""
+    rows: list[list[pod_devices.Row]] = [[] for _ in range(containers)]
+    for one in shares:
+        if one.vendor == vendor:
+            rows[one.container_index].append(pod_devices.Row(one.uuid, vendor, one.memory_mib, one.core_percent))
+    return tuple(map(tuple, rows))
+
+
+def _mig(shares: Sequence[devices.Share]) -> list[mig_allocations.Allocation]:
+    found, position = [], dict[int, int]()
+    for one in shares:
+        index = position.get(one.container_index, 0)
+        position[one.container_index] = index + 1
+        if one.mig is not None:
+            found.append(
+                mig_allocations.Allocation(one.container_index, index, one.uuid, one.mig.profile, one.mig.placement)
+            )
+    return found
+
+
+def shares_from(
+    annotations: Mapping[str, str], containers: Sequence[ContainerRequest], models: Mapping[devices.DeviceKey, str],
+    config: DeviceConfig,
+) -> tuple[tuple[devices.Share, ...], bool]:  # fmt: skip
+    """(shares, aligned) that a pod's allocated annotations state. Unaligned rows all count as app containers'. Raises WireError."""
+    shares: list[devices.Share] = []
+    aligned = True
+    mig = {(a.container_index, a.device_index): a for a in mig_allocations.decode(annotations.get(MIG, ""))}
+    for vendor in config.vendors:
+        text = annotations.get(vendor.allocated_key)
+        if text is None:
+            continue
+        rows = pod_devices.decode(text)
+        if pod_devices.align(rows, len(containers)) is None:
+            aligned = False
+        shares += _shares(rows, containers, mig, models)
+    return tuple(shares), aligned
+
+
+def _shares(
+    rows: pod_devices.Rows, containers: Sequence[ContainerRequest],
+    mig: Mapping[tuple[int, int], mig_allocations.Allocation], models: Mapping[devices.DeviceKey, str],
+) -> list[devices.Share]:  # fmt: skip
+    found = []
+    for index, row in enumerate(rows):
+        for position, one in enumerate(row):
+            name, kind = (containers[index].name, containers[index].kind) if index < len(containers) else ("", devices.ContainerKind.APP)
+            reserved = mig.get((index, position))
+            use = devices.MigUse(reserved.profile, reserved.placement) if reserved else None
+            found.append(
+                devices.Share(index, name, kind, one.vendor, one.uuid, one.memory_mib, one.core_percent, use,
+                              models.get((one.vendor, one.uuid), ""))
+            )  # fmt: skip
+    return found
