@@ -24,3 +24,57 @@ $(STAMP): requirements.txt requirements-dev.txt scripts/venv
 requirements: $(STAMP) ## Compile requirements*.in to requirements*.txt
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url --strip-extras $(ARGS) requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url --strip-extras $(ARGS) requirements-dev.in -o requirements-dev.txt
+
+PYTEST := $(BIN)/python -m pytest
+# As many workers as a small machine has cores; more only where there are more.
+WORKERS ?= 2
+PACKAGES := hami_platform accounting scheduler_ext deviceplugin tests scripts manage.py
+
+.PHONY: demo
+demo: $(STAMP) ## Run the whole platform on this machine with a simulated cluster (no services needed)
+	$(BIN)/python manage.py demo $(ARGS)
+
+.PHONY: test
+test: $(STAMP) ## Run the tests on SQLite, then the database's own again on PostgreSQL
+	@echo "== all tests, on SQLite"
+	time $(PYTEST) -q -n $(WORKERS) $(ARGS)
+	@echo "== tests of database semantics, on PostgreSQL"
+	time TEST_LEDGER=postgres $(PYTEST) -q -n $(WORKERS) -m "ledger and not perf and not soak" $(ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, types, import contracts, migrations and generated pages
+	$(BIN)/ruff check $(PACKAGES)
+	$(BIN)/ruff format --check $(PACKAGES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	HAMI_STATE_DIR=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python -m scripts.configuration --check
+
+.PHONY: format
+format: $(STAMP) ## Format the code and mend what can be mended
+	$(BIN)/ruff format $(PACKAGES)
+	$(BIN)/ruff check --fix $(PACKAGES)
+
+.PHONY: docs
+docs: $(STAMP) ## Write the pages that are made from code
+	$(BIN)/python -m scripts.configuration
+
+.PHONY: e2e
+e2e: $(STAMP) ## Run the acceptance tests on a real control plane (needs Go the first time)
+	time $(PYTEST) -q -n0 -m e2e tests/e2e $(ARGS)
+
+.PHONY: browser
+browser: $(STAMP) ## Run the console's tests in chromium
+	time $(PYTEST) -q -n0 -m browser tests/browser $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) ## Measure against the budgets (ARGS=--quick for a short run)
+	time $(PYTEST) -q -n0 -m perf tests/perf $(ARGS)
+
+.PHONY: soak
+soak: $(STAMP) ## Run for minutes under load and faults
+	time $(PYTEST) -q -n0 -m soak tests/perf $(ARGS)
+
+.PHONY: messages
+messages: $(STAMP) ## Collect texts for translation and compile the translated ones
+	$(BIN)/python -m scripts.messages

@@ -16,6 +16,16 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="measure less: smaller clusters, shorter runs, same budgets")
+
+
+@pytest.fixture(scope="session")
+def quick(request: pytest.FixtureRequest) -> bool:
+    """Whether the run should measure less."""
+    return bool(request.config.getoption("--quick"))
+
+
 def _or_skip(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
