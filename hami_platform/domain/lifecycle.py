@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hami_platform.domain import devices, quota, requests
+from hami_platform.domain import devices, mig, quota, requests
 
 State = Literal["waiting", "running", "terminated", "missing"]
 TERMINAL = frozenset(("Succeeded", "Failed"))
@@ -192,10 +192,11 @@ def _cheapest(ask: requests.DeviceRequest, eligible: Iterable[devices.Device]) -
 
 
 def _offers(ask: requests.DeviceRequest, device: devices.Device) -> list[tuple[int, int]]:
-    memory_mib = ask.memory_on(device.memory_mib)
-    if device.mig_profiles and device.mode == "mig":
-        profiles = (profile for profile in device.mig_profiles if profile.memory_mib >= memory_mib)
+    if device.mode == "mig":
+        least_mib = mig.memory_asked(device, ask, whole_is_largest=True)
+        profiles = (profile for profile in device.mig_profiles if profile.memory_mib >= least_mib)
         return [(profile.memory_mib, profile.core_percent) for profile in profiles]
+    memory_mib = ask.memory_on(device.memory_mib)
     return [(memory_mib, ask.core_percent)] if memory_mib <= device.memory_mib else []
 
 
