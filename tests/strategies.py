@@ -53,8 +53,10 @@ def registered(vendor: str = "NVIDIA") -> st.SearchStrategy[tuple[devices.Device
 def mig_reservations() -> st.SearchStrategy[tuple[mig_allocations.Allocation, ...]]:
     """MIG allocations of one pod, with and without runtime ids."""
     runtime = st.none() | st.builds(mig_allocations.Runtime, NAMES, INT32, INT32)
-    use = st.builds(devices.MigUse, NAMES, placements())
-    one = st.builds(mig_allocations.Allocation, st.integers(0, 5), st.integers(0, 7), NAMES, use, runtime)
+    place = st.tuples(st.integers(0, 5), st.integers(0, 7))
+    one = st.builds(
+        lambda at, *rest: mig_allocations.Allocation(*at, *rest), place, NAMES, NAMES, placements(), runtime
+    )
     distinct = st.lists(one, max_size=4, unique_by=lambda found: (found.container_index, found.device_index))
     return distinct.map(tuple)
 

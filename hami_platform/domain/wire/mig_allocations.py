@@ -32,8 +32,14 @@ class Allocation:
     container_index: int
     device_index: int
     gpu_uuid: str
-    use: devices.MigUse
+    profile: str
+    placement: devices.MigPlacement
     runtime: Runtime | None = None
+
+    @property
+    def use(self) -> devices.MigUse:
+        """What is occupied on the card."""
+        return devices.MigUse(self.profile, self.placement)
 
 
 def encode(allocations: Iterable[Allocation]) -> str:
@@ -52,13 +58,13 @@ def decode(text: str) -> tuple[Allocation, ...]:
 
 
 def _object(allocation: Allocation) -> dict[str, Any]:
-    use, runtime = allocation.use, allocation.runtime
+    place, runtime = allocation.placement, allocation.runtime
     value = {
         "containerIndex": allocation.container_index,
         "deviceIndex": allocation.device_index,
         "gpuUUID": allocation.gpu_uuid,
-        "profile": use.profile,
-        "placement": {"start": use.placement.start, "size": use.placement.size},
+        "profile": allocation.profile,
+        "placement": {"start": place.start, "size": place.size},
     }
     if runtime is None:
         return value
@@ -71,12 +77,10 @@ def _allocation(value: Mapping[str, Any], field: str) -> Allocation:
         container_index=fields.number(value, "containerIndex", field, least=0),
         device_index=fields.number(value, "deviceIndex", field, least=0),
         gpu_uuid=_name(value, "gpuUUID", field),
-        use=devices.MigUse(
-            _name(value, "profile", field),
-            devices.MigPlacement(
-                fields.number(place, "start", f"{field}: placement", least=0),
-                fields.number(place, "size", f"{field}: placement", least=1),
-            ),
+        profile=_name(value, "profile", field),
+        placement=devices.MigPlacement(
+            fields.number(place, "start", f"{field}: placement", least=0),
+            fields.number(place, "size", f"{field}: placement", least=1),
         ),
         runtime=_runtime(value, field),
     )
