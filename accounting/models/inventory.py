@@ -24,6 +24,7 @@ class Node(LedgerModel):
     accounting_unknown = models.CharField(
         max_length=400, blank=True, help_text="Why this node takes no new device pods: a live pod on it that cannot be decoded."
     )
+    fingerprint = models.CharField(max_length=64, blank=True, help_text="Hash of everything observed that was last written.")
     problem = models.CharField(max_length=400, blank=True, help_text="Why its register annotation could not be used.")
 
     class Meta:

@@ -68,9 +68,8 @@ def put(
         setattr(row, name, value)
     _sign(row, entry.actor, reason)
     row.save()
-    entry.record(
-        kind, row.pk if key is None else key, reason=reason, **{name: plain(value) for name, value in changed.items()}
-    )
+    told = {name: plain(value) for name, value in changed.items()} | {"reason": reason}
+    entry.record(kind, row.pk if key is None else key, **told)
     return True
 
 

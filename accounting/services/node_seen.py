@@ -1,0 +1,95 @@
+"""A node object of the API server as the services need it: its registered devices, decoded, and the signs of life it carries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hami_platform.domain import devices, units
+from hami_platform.domain.errors import DomainError
+from hami_platform.domain.nodes import PairScores
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.wire import node_register, pair_scores
+
+AGENT_LABEL = "platform.hami.io/agent"
+CORDON = "hami.io/device-cordon"
+LOCK = "hami.io/mutex.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """One observed node. unreadable: vendors whose annotation could not be decoded; their devices stay as they were."""
+
+    name: str
+    uid: str = ""
+    unschedulable: bool = False
+    agent: str = ""
+    devices: tuple[devices.Device, ...] = ()
+    cordoned: frozenset[str] = frozenset()
+    pair_scores: PairScores = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    handshakes: Mapping[str, str] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+    problem: str = ""
+    lock: str = ""
+    resource_version: str = ""
+
+    @property
+    def registers(self) -> bool:
+        """Whether any vendor's plugin has ever registered here."""
+        return bool(self.devices or self.unreadable)
+
+    def fingerprint(self, gone: Sequence[str]) -> str:
+        """Hash of all that `nodes_observe` writes."""
+        content = [
+            self.uid, self.unschedulable, self.agent, [repr(one) for one in self.devices], sorted(self.cordoned),
+            sorted((*pair, score) for pair, score in self.pair_scores.items()), self.unreadable, self.problem, sorted(gone),
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
+    """Read a node object. Never raises for what a plugin may have written: see `problem`."""
+    meta, status = node.get("metadata") or {}, node.get("status") or {}
+    annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    found: list[devices.Device] = []
+    unreadable, problems, scores = [], [], dict[tuple[str, str], int]()
+    for vendor in config.vendors:
+        try:
+            found += _devices(annotations, vendor.word, vendor.register_key)
+            if vendor.score_key in annotations:
+                scores |= pair_scores.decode(annotations[vendor.score_key])
+        except DomainError as fault:
+            unreadable.append(vendor.word)
+            problems.append(f"{vendor.word}: {fault}")
+    return NodeSeen(
+        name=meta.get("name") or "", uid=meta.get("uid") or "", agent=labels.get(AGENT_LABEL, ""),
+        unschedulable=bool((node.get("spec") or {}).get("unschedulable")),
+        devices=tuple(one for one in found if one.vendor not in unreadable),
+        cordoned=frozenset(item.strip() for item in annotations.get(CORDON, "").split(",") if item.strip()),
+        pair_scores=scores, allocatable=_allocatable(status, config),
+        handshakes={v.word: annotations[v.handshake_key] for v in config.vendors if v.handshake_key and v.handshake_key in annotations},
+        unreadable=tuple(unreadable), problem="; ".join(problems), lock=annotations.get(LOCK, ""),
+        resource_version=str(meta.get("resourceVersion") or ""),
+    )  # fmt: skip
+
+
+def _devices(annotations: Mapping[str, str], word: str, key: str) -> Sequence[devices.Device]:
+    text = annotations.get(key, "") if key else ""
+    return node_register.decode(text, vendor=word) if text else ()
+
+
+def _allocatable(status: Mapping[str, Any], config: DeviceConfig) -> dict[str, int]:
+    """Vendor word → kubelet's count of the vendor's devices; absent reads as 0."""
+    counts = status.get("allocatable") or {}
+    return {vendor.word: _count(counts.get(vendor.count_name, 0)) for vendor in config.vendors}
+
+
+def _count(quantity: object) -> int:
+    try:
+        return units.whole(str(quantity))
+    except DomainError:
+        return 0

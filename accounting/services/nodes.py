@@ -1,0 +1,127 @@
+"""What the API server shows of nodes becomes inventory. Human columns are never in what is written here.
+
+Content that did not change costs one comparison of hashes. Liveness stamps are kept beside the ledger; only a plugin that
+goes or returns is journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.db.models import Count
+
+from accounting import ledger, loading
+from accounting.ledger import Entry
+from accounting.models import Device, Node
+from accounting.services import findings, liveness
+from accounting.services.node_seen import NodeSeen
+from hami_platform.domain import devices
+from hami_platform.domain.vendors.base import DeviceConfig
+
+BATCH = 20
+
+
+def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Bring inventory in line with these node objects; the number of nodes that changed."""
+    seen = list(seen)
+    gone = liveness.gone_vendors([one for one in seen if one.registers], config)
+    known = dict(Node.objects.filter(cluster=ledger.cluster_id()).values_list("name", "fingerprint"))
+    news = [
+        (one, gone.get(one.name, ())) for one in seen
+        if (one.registers or one.name in known) and known.get(one.name) != one.fingerprint(gone.get(one.name, ()))
+    ]  # fmt: skip
+    for start in range(0, len(news), BATCH):
+        with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
+            touched: set[str] = set()
+            for one, vendors in news[start : start + BATCH]:
+                touched |= _write(entry, one, vendors)
+            _conflicts(entry, touched)
+    liveness.first_seen([one.name for one, _ in news])
+    return len(news)
+
+
+def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
+    """These nodes are certainly gone: retired, never deleted. Pods on them keep their namespace charge while they exist."""
+    rows = Node.objects.filter(cluster=ledger.cluster_id(), name__in=list(names), retired=False)
+    if not rows.exists():
+        return 0
+    with ledger.transaction(cause="nodes_gone", fence=fence) as entry:
+        count = 0
+        for node in rows:
+            node.retired, node.fingerprint = True, ""
+            node.save(update_fields=["retired", "fingerprint"])
+            entry.record("node", node.name, retired=True)
+            _conflicts(entry, set(node.devices.values_list("uuid", flat=True)))
+            count += 1
+        return count
+
+
+def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
+    """The node's row and its devices; the uuids whose liveness may have changed."""
+    node, _ = Node.objects.update_or_create(
+        cluster_id=ledger.cluster_id(), name=seen.name,
+        defaults={
+            "uid": seen.uid, "retired": False, "unschedulable": seen.unschedulable, "agent": seen.agent,
+            "gone_vendors": sorted(gone), "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],
+            "fingerprint": seen.fingerprint(gone), "problem": seen.problem[:400],
+        },
+    )  # fmt: skip
+    before = {(row.vendor, row.uuid): row for row in node.devices.all()}
+    for device in seen.devices:
+        _device(entry, node, device, before.pop(device.key, None), device.uuid in seen.cordoned)
+    for row in before.values():
+        if row.vendor not in seen.unreadable and row.registered:
+            row.registered = False
+            _save(row, ("registered",))
+    entry.record("node", node.name, devices=len(seen.devices), gone=sorted(gone), problem=seen.problem[:400], agent=seen.agent)
+    if seen.problem:
+        findings.finding_raise(entry, kind="unreadable-registration", subject=node.name, message=seen.problem[:1000], evidence={})
+    else:
+        findings.finding_close(entry, kind="unreadable-registration", subject=node.name, repair="readable again")
+    return {device.uuid for device in seen.devices} | {uuid for _, uuid in before}
+
+
+def _device(entry: Entry, node: Node, device: devices.Device, row: Device | None, cordoned: bool) -> None:
+    columns = _columns(device) | {"registered": True, "cordoned_on_node": cordoned}
+    if row is None:
+        row = Device(cluster_id=node.cluster_id, node=node, vendor=device.vendor, uuid=device.uuid, **columns)
+        row.skip_history_when_saving = True  # type: ignore[attr-defined]  # simple-history: only people's changes have history
+        row.save()
+        return
+    changed = [name for name, value in columns.items() if getattr(row, name) != value]
+    if changed:
+        for name in changed:
+            setattr(row, name, columns[name])
+        _save(row, changed)
+
+
+def _save(row: Device, columns: Iterable[str]) -> None:
+    row.skip_history_when_saving = True  # type: ignore[attr-defined]  # simple-history: only people's changes have history
+    row.save(update_fields=list(columns))
+
+
+def _columns(device: devices.Device) -> Mapping[str, object]:
+    return {
+        "index": device.index, "model": device.model, "memory_mib": device.memory_mib, "core_percent": device.core_percent,
+        "slots": device.slots, "numa": device.numa, "mode": device.mode, "healthy": device.healthy,
+        "mig_profiles": [loading.mig_profile_json(profile) for profile in device.mig_profiles],
+    }  # fmt: skip
+
+
+def _conflicts(entry: Entry, uuids: set[str]) -> None:
+    """A uuid that is live on two nodes is usable on neither, until one of them lets go."""
+    live = Device.objects.filter(cluster=ledger.cluster_id(), uuid__in=uuids, registered=True, node__retired=False)
+    twice = set(live.values_list("uuid").annotate(n=Count("pk")).filter(n__gt=1).values_list("uuid", flat=True))
+    for row in live.select_related("node"):
+        conflict = row.uuid in twice
+        if row.conflict != conflict:
+            row.conflict = conflict
+            _save(row, ("conflict",))
+            entry.record("device", f"{row.node.name}/{row.vendor}/{row.uuid}", conflict=conflict)
+        if conflict:
+            findings.finding_raise(
+                entry, kind="device-on-two-nodes", subject=row.uuid, evidence={"node": row.node.name},
+                message="the same device uuid is registered on more than one node; it is used on none of them",
+            )  # fmt: skip
+        else:
+            findings.finding_close(entry, kind="device-on-two-nodes", subject=row.uuid, repair="registered once")
