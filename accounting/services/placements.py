@@ -101,8 +101,9 @@ def _confirm(
     if early is not None:
         return early
     if pod.state == PodState.WAITING:
-        verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=pod.pk)
-        return FilterAnswer(quota=verdict.excess.text() if verdict.excess else "its claim is suspended", revision=entry.revision)
+        refused = _without_claim(entry, view, pod, seen, candidates)
+        if refused is not None:
+            return refused
     if decision is None or view is not decided_on:
         decision = _decide_again(view, view.pods.get(pod.pk), seen, candidates, decision)
     if decision.placement is None:
@@ -111,6 +112,20 @@ def _confirm(
         return FilterAnswer(decision=decision, revision=entry.revision)
     reserve(entry, pod, decision.placement, seen.request, config)
     return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision)
+
+
+def _without_claim(
+    entry: Entry, view: View, pod: Pod, seen: PodSeen, candidates: Sequence[str]
+) -> FilterAnswer | None:
+    """Why a pod that holds no claim may not be placed; None after it got one (a suspended claim comes back with a fit)."""
+    if pod.suspended:
+        decision = _decide(view, view.pods.get(pod.pk), seen, candidates)
+        if decision.placement is None:
+            return FilterAnswer(decision=decision, revision=view.clock.revision)
+        if adoption.claim_again(entry, view, pod, seen):
+            return None
+    verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=pod.pk)
+    return FilterAnswer(quota=verdict.excess.text() if verdict.excess else "no claim", revision=view.clock.revision)
 
 
 def _decide_again(

@@ -1,0 +1,135 @@
+"""Which waiting pods to wake, so that freed devices and raised quotas reach them within seconds, and nobody is woken in vain.
+
+kube-scheduler asks again about a pod when the pod changes. A wake is therefore one patch of one pod, made only when a placement
+would succeed on the View now; each woken pod is folded in tentatively, so one freed device wakes one pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from accounting import ledger, live_view
+from accounting.models import Journal, Pod, PodState, Refusal
+from accounting.services import adoption, claims, placements
+from hami_platform.domain import place
+from hami_platform.domain.rows import Changes, PodRow
+from hami_platform.domain.view import View
+
+FREEING_KINDS = frozenset({"node", "device", "hold", "quota", "native", "namespace", "tenant", "lock", "clock"})
+FREEING_STATES = frozenset({PodState.ENDED, PodState.CLAIMED, PodState.WAITING, PodState.RUNNING, PodState.BOUND})
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """One pod to wake. ungate: take our scheduling gate off, instead of a changed annotation."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    ungate: bool
+
+
+class Freed:
+    """The last revision that may have freed something, followed through the Journal. One per process."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        self.revision = 0
+
+    def follow(self, view: View) -> int:
+        """The freeing revision as of this View; at first use everything counts as just freed."""
+        if not self._read:
+            self.revision = view.clock.revision
+        else:
+            rows = Journal.objects.filter(
+                cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
+            )
+            freeing = [
+                revision for revision, kind, values in rows.values_list("revision", "kind", "values")
+                if kind in FREEING_KINDS or (kind == "pod" and values.get("state") in FREEING_STATES)
+            ]  # fmt: skip
+            self.revision = max([self.revision, *freeing])
+        self._read = view.clock.revision
+        return self.revision
+
+
+def wake_plan(freed: Freed, *, fence: int | None = None) -> list[Wake]:
+    """The pods to wake now, best first; waiting ones have got their claim when they are in it. Each is returned by one process
+    and once per freeing revision only."""
+    view = live_view.live().refresh()
+    revision = freed.follow(view)
+    ungated = _ungate(view, fence)
+    return ungated + list(_retry(live_view.live().refresh(), revision))
+
+
+def _ungate(view: View, fence: int | None) -> list[Wake]:
+    """Gated pods whose claim succeeds now, and claimed ones that still carry the gate."""
+    found = []
+    for row in _in_order(row for row in view.pods.values() if row.gated and row.uid):
+        if row.state == PodState.WAITING and not _claimed(row, fence):
+            continue
+        if row.state in (PodState.WAITING, PodState.CLAIMED):
+            found.append(Wake(row.uid, row.namespace, row.name, view.clock.revision, ungate=True))
+    return found
+
+
+def _claimed(row: PodRow, fence: int | None) -> bool:
+    """Whether a waiting pod gets its claim now. Judged on the View first: no Clock is taken for those that will not."""
+    view = live_view.live().refresh()
+    if claims.judge(view, row.namespace, claims.price(view, row.request), without=row.id).stops:
+        return False
+    with ledger.transaction(cause="wake_claim", fence=fence) as entry:
+        pod = Pod.objects.filter(pk=row.id, state=PodState.WAITING).first()
+        return pod is not None and adoption.claim_again(entry, live_view.live().refresh(), pod)
+
+
+def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
+    """Refused pods that would be placed now and have not been woken since something was freed."""
+    refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
+    for row in _in_order(_asleep(view, refusals, freed_revision)):
+        decision = _placed(view, row)
+        if decision is None:
+            continue
+        cluster = ledger.cluster_id()
+        Refusal.objects.get_or_create(
+            cluster_id=cluster, pod_uid=row.uid, defaults={"at": ledger.database_time(), "since": ledger.database_time()}
+        )
+        won = Refusal.objects.filter(cluster=cluster, pod_uid=row.uid, woken_revision__lt=freed_revision)
+        if won.update(woken_revision=freed_revision):
+            yield Wake(row.uid, row.namespace, row.name, freed_revision, ungate=False)
+        view = _with(view, row, decision)
+
+
+def _asleep(view: View, refusals: dict[str, Refusal], freed_revision: int) -> Iterator[PodRow]:
+    for row in view.pods.values():
+        refusal = refusals.get(row.uid)
+        waits = row.uid and not row.gated and row.state in (PodState.CLAIMED, PodState.WAITING)
+        if waits and (refusal is None or max(refusal.revision, refusal.woken_revision) < freed_revision):
+            yield row
+
+
+def _placed(view: View, row: PodRow) -> place.Placement | None:
+    """Where the pod would go if kube-scheduler offered every node. A waiting pod must get its claim first."""
+    if row.state == PodState.WAITING and not row.suspended:
+        if claims.judge(view, row.namespace, claims.price(view, row.request), without=row.id).stops:
+            return None
+    decision = place.place(
+        view.states, tuple(view.states), row.request, defaults=placements.defaults(),
+        headroom=claims.with_limits_counted(view, row.namespace, without=row.id),
+    )  # fmt: skip
+    return decision.placement
+
+
+def _with(view: View, row: PodRow, placement: place.Placement) -> View:
+    """The View as if the pod were reserved there."""
+    tentative = replace(row, state=PodState.RESERVED, node=placement.node, shares=placement.shares)
+    return view.fold(Changes(pods={row.id: tentative}))
+
+
+def _in_order(rows: Iterable[PodRow]) -> list[PodRow]:
+    """Priority, then age, then uid."""
+    return sorted(rows, key=lambda row: (-row.priority, row.created_at_s, row.uid))
+
+
