@@ -8,6 +8,7 @@ Must not know: environment, mounts, gRPC. Source: HAMi v2.10.0, device plugin an
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from deviceplugin import by_checkpoint, checkpoint, handover, inventory, outfit, patience, rows
@@ -185,7 +186,7 @@ def _realised(one: mig_allocations.Allocation, instances: handover.Instances) ->
         return one
     made = found[1]
     runtime = mig_allocations.Runtime(made.uuid, made.gpu_instance_id, made.compute_instance_id)
-    return mig_allocations.Allocation(one.container_index, one.device_index, one.gpu_uuid, one.use, runtime)
+    return dataclasses.replace(one, runtime=runtime)
 
 
 def _held(node: objects.Node, pod: objects.Pod) -> bool:

@@ -131,4 +131,4 @@ def _reservations(row: Row) -> list[devices.MigUse]:
             f"container {row.container.name}: MIG reservations on {[r.gpu_uuid for r in mine]} "
             f"do not match its devices {[device.uuid for device in row.devices]}",
         )
-    return [r.use for r in mine]
+    return [devices.MigUse(r.profile, r.placement) for r in mine]

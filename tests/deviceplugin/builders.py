@@ -79,7 +79,7 @@ def pod(
 
 def typed(value: dict[str, Any]) -> objects.Pod:
     """The same pod as the client decodes it."""
-    return objects.convert(value, objects.Pod)
+    return objects.decode(json.dumps(value).encode(), objects.Pod)
 
 
 def running(name: str = "main") -> dict[str, Any]:

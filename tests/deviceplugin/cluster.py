@@ -7,6 +7,7 @@ API server in test_agent_process.py.
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from typing import Any, TypeVar
 
@@ -55,7 +56,7 @@ class Cluster:
                 for action in self.before_write:
                     action(call)
                 self.writes.append(call)
-            return objects.convert(copy.deepcopy(self._answer(call)), call.answer)
+            return objects.decode(json.dumps(self._answer(call)).encode(), call.answer)
 
     def watch(self, call: calls.KubeCall[T], *, idle_s: float) -> Any:
         """The agent watches nothing."""

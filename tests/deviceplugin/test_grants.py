@@ -52,7 +52,7 @@ def test_mounts_in_hamis_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "mounted"), [("true", False), ("1", False), ("T", False), ("false", True), ("abc", True), ("yes", True)]
+    "value, mounted", [("true", False), ("1", False), ("T", False), ("false", True), ("abc", True), ("yes", True)]
 )
 def test_preload_is_left_out_only_for_what_go_reads_as_true(value: str, mounted: bool) -> None:
     target = grants.Target("uid-1", "main", {"CUDA_DISABLE_CONTROL": value})
@@ -69,7 +69,7 @@ def test_optional_files_are_mounted_where_the_host_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "name", "value"),
+    "change, name, value",
     [
         ({"oversubscribe": True}, "CUDA_OVERSUBSCRIBE", "true"),
         ({"disable_core_limit": True}, "GPU_CORE_UTILIZATION_POLICY", "disable"),

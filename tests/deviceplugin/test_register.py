@@ -11,7 +11,7 @@ TEN = register.Scaling()
 
 
 @pytest.mark.parametrize(
-    ("name", "registered"),
+    "name, registered",
     [("Tesla P4", "NVIDIA-Tesla P4"), ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")],
 )
 def test_model_says_nvidia_exactly_once(name: str, registered: str) -> None:
@@ -66,7 +66,7 @@ def test_every_share_has_the_health_of_its_card() -> None:
     ]
 
 
-@pytest.mark.parametrize(("told", "numa"), [(True, 1), (False, None)])
+@pytest.mark.parametrize("told, numa", [(True, 1), (False, None)])
 def test_numa_is_told_only_when_asked_for(told: bool, numa: int | None) -> None:
     (share,) = register.shares([card(numa=1)], register.Scaling(slots=1), numa=told)
     assert share.numa == numa

@@ -16,7 +16,7 @@ def test_a_card_is_advertised_once_for_each_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replica", "card"),
+    "replica, card",
     [
         (f"{UUID}-3", UUID),
         ("GPU-x::2", "GPU-x"),

@@ -1,0 +1,209 @@
+"""HAMi's protocol: rows blanked in the annotation, phase, and node lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deviceplugin import (
+    allocate,
+    board,
+    by_annotation,
+    checkpoint,
+    grants,
+    inventory,
+    loops,
+    outfit,
+    patience,
+    refusals,
+)
+from hami_platform.kube import calls, errors
+from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, node, pod, row
+from tests.deviceplugin.cluster import Cluster
+from tests.deviceplugin.test_inventory import PROFILE
+
+ROWS = "hami.io/vgpu-devices-to-allocate"
+LOCK = "hami.io/mutex.lock"
+ONE = row((GPU_A, 3000, 30))
+
+
+def lock(name: str = "train", namespace: str = "nlp") -> dict[str, Any]:
+    return node(annotations={LOCK: f"2026-08-21T08:00:00Z,{namespace},{name}"})
+
+
+class Bench:
+    """An agent in HAMi mode over a cluster in memory."""
+
+    def __init__(self, folder: Path, *values: dict[str, Any], mode: str = "hami-core") -> None:
+        self.cluster = Cluster(*values)
+        records = [device_record(GPU_A, mode=mode, mig_profiles=[PROFILE]), device_record(GPU_B)]
+        cards = inventory.FileInventory(inventory_file(folder, *records))
+        shown = board.Board()
+        shown.publish(cards.scan())
+        self.record = checkpoint.Checkpoint(folder / "agent.json")
+        reader = patience.PatientReader(self.cluster, loops.Stop().event, (0.0,))
+        records_ = by_annotation.AnnotationHandover(NODE, "nvidia.com/gpu", self.cluster, reader, self.record, cards)
+        outfitter = outfit.Outfitter(shown, cards, grants.Enforcement(hook=str(folder)), check_library=False)
+        self.allocator = allocate.Allocator(records_, outfitter)
+
+    def card(self, *counts: int) -> str:
+        answer = self.allocator.allocate(counts or (1,))
+        assert not isinstance(answer, refusals.Refusal), answer
+        return answer[0].envs["NVIDIA_VISIBLE_DEVICES"]
+
+    def refused(self, *counts: int) -> refusals.Refusal:
+        answer = self.allocator.allocate(counts or (1,))
+        assert isinstance(answer, refusals.Refusal), answer
+        return answer
+
+    def notes(self, name: str = "train") -> dict[str, str]:
+        notes: dict[str, str] = self.cluster.pod(name)["metadata"]["annotations"]
+        return notes
+
+    @property
+    def locked(self) -> bool:
+        return LOCK in self.cluster.node(NODE)["metadata"]["annotations"]
+
+
+def test_the_last_row_is_blanked_with_the_phase_and_the_lock_falls(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+    assert bench.card() == GPU_A
+    assert (bench.notes()[ROWS], bench.notes()["hami.io/bind-phase"]) == (";", "success")
+    assert not bench.locked
+
+
+def test_the_lock_stays_until_the_last_container(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 1, 1)), containers=["one", "two"]), lock())
+    assert bench.card() == GPU_A
+    assert bench.notes()[ROWS] == ";" + row((GPU_B, 1, 1))
+    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("allocating", True)
+    assert bench.card() == GPU_B
+    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("success", False)
+
+
+def test_the_pod_is_the_holder_of_the_lock(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod("other", row((GPU_B, 1, 1))), pod(), lock())
+    assert bench.card() == GPU_A
+    assert bench.notes("other")["hami.io/bind-phase"] == "allocating"
+
+
+@pytest.mark.parametrize(
+    "holder", [lock("gone"), lock("train", "other"), node(annotations={LOCK: "garbage"}), lock("rain")]
+)
+def test_h48_a_lock_that_is_not_this_pods_serves_nobody_and_stays(tmp_path: Path, holder: dict[str, Any]) -> None:
+    bench = Bench(tmp_path, pod(), holder)
+    assert bench.refused().reason is refusals.Reason.LOCK
+    assert bench.locked
+    assert bench.cluster.writes == []
+
+
+@pytest.mark.parametrize("unlocked", [node(), node(annotations={LOCK: "2026-08-21T08:00:00Z"})])
+def test_without_an_owner_the_only_pod_that_waits_is_meant(tmp_path: Path, unlocked: dict[str, Any]) -> None:
+    bench = Bench(tmp_path, pod(), unlocked)
+    assert bench.card() == GPU_A
+    assert not bench.locked
+
+
+def test_without_an_owner_two_pods_are_ambiguous_and_keep_their_rows(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod("a"), pod("b"), node())
+    assert bench.refused().reason is refusals.Reason.AMBIGUOUS
+    assert bench.cluster.writes == []
+
+
+def test_a_mismatch_marks_the_pod_failed_and_releases_the_lock(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+    assert "device number not matched" in bench.refused(2).message
+    assert bench.notes()["hami.io/bind-phase"] == "failed"
+    assert bench.notes()[ROWS] == ONE
+    assert not bench.locked
+
+
+def test_an_undecodable_row_of_the_holder_fails_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(rows="uuid,type,100:;"), lock())
+    assert bench.refused().reason is refusals.Reason.UNDECODABLE
+    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("failed", False)
+
+
+def test_rewriting_adds_no_separator_each_time(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(rows=ONE + ONE + ONE, containers=["a", "b", "c"]), lock())
+    for _ in range(3):
+        bench.card()
+    assert bench.notes()[ROWS] == ";;;"
+
+
+def once(action: Callable[[], None]) -> Callable[[calls.KubeCall[Any]], None]:
+    left = [action]
+    return lambda _call: left.pop()() if left else None
+
+
+def test_a_pod_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+
+    def touch() -> None:
+        value = bench.cluster.pod("train")
+        value["metadata"]["labels"] = {"team": "nlp"}
+        bench.cluster.put(value)
+
+    bench.cluster.before_write = [once(touch)]
+    assert bench.card() == GPU_A
+    assert bench.cluster.pod("train")["metadata"]["labels"] == {"team": "nlp"}
+    assert bench.notes()["hami.io/bind-phase"] == "success"
+
+
+def test_a_namesake_is_never_written(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+    bench.cluster.before_write = [once(lambda: bench.cluster.put(pod(metadata={"uid": "uid-again"})))]
+    assert bench.refused().reason is refusals.Reason.API
+    assert bench.notes()["hami.io/bind-phase"] == "allocating"
+    assert bench.notes()[ROWS] == ONE
+
+
+def test_rows_that_changed_meanwhile_are_not_blanked(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+    bench.cluster.before_write = [once(lambda: bench.cluster.put(pod(rows=row((GPU_B, 1, 1)))))]
+    assert bench.refused().reason is refusals.Reason.API
+    assert bench.notes()[ROWS] == row((GPU_B, 1, 1))
+
+
+def test_a_lock_that_changed_hands_is_left_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+
+    def take_over(call: calls.KubeCall[Any]) -> None:
+        if "/nodes/" in call.path:
+            bench.cluster.before_write = []
+            bench.cluster.put(lock("next"))
+
+    bench.cluster.before_write = [take_over]
+    assert bench.card() == GPU_A
+    assert bench.cluster.node(NODE)["metadata"]["annotations"][LOCK].endswith(",nlp,next")
+
+
+def test_a_lock_that_cannot_be_released_fails_no_pod(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod(), lock())
+    forbidden = errors.Unauthorized(403, "Forbidden", "nodes")
+    bench.cluster.fail = [None, None, None, forbidden]
+    assert bench.card() == GPU_A
+    assert bench.notes()["hami.io/bind-phase"] == "success"
+    assert bench.locked
+
+
+def test_a_mig_instance_is_written_into_its_reservation(tmp_path: Path) -> None:
+    reserved = {
+        "containerIndex": 0,
+        "deviceIndex": 0,
+        "gpuUUID": GPU_A,
+        "profile": "1g.5gb",
+        "placement": {"start": 6, "size": 1},
+    }
+    value = pod(annotations={"hami.io/vgpu-mig-allocations": json.dumps([reserved])})
+    bench = Bench(tmp_path, value, lock(), mode="mig")
+    card = bench.card()
+    assert card.startswith("MIG-")
+    (written,) = json.loads(bench.notes()["hami.io/vgpu-mig-allocations"])
+    assert written == reserved | {"migUUID": card, "gpuInstanceID": 6, "computeInstanceID": 0}
+    assert bench.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)
+    assert not bench.record.pods["uid-train"].complete

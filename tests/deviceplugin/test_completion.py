@@ -1,0 +1,130 @@
+"""Completion is reported until the platform has understood, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from deviceplugin import checkpoint, completion
+
+
+class Web:
+    """Answers each report with the next of `codes` (then 204), and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.reports: list[dict[str, str]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                web.reports.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                web.headers.append(dict(self.headers))
+                web.paths.append(self.path)
+                self.send_response(web.codes.pop(0) if web.codes else 204)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+        return Handler
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    server = Web()
+    yield server
+    server.close()
+
+
+def record_of(folder: Path, *uids: str, complete: bool = True) -> checkpoint.Checkpoint:
+    record = checkpoint.Checkpoint(folder / "agent.json")
+    for uid in uids:
+        given = (checkpoint.Given("init", ("GPU-a",)), checkpoint.Given("main", ("GPU-a",)))
+        record.record(uid, checkpoint.PodRecord("nlp", uid, given, complete=complete))
+    return record
+
+
+def reporter(url: str, record: checkpoint.Checkpoint) -> completion.Reporter:
+    return completion.Reporter("n1", completion.Platform(url, "t0k3n"), record)
+
+
+def test_a_complete_pod_is_reported_once_with_its_last_container(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1")
+    reports = reporter(web.url, record)
+    assert (reports.step(), reports.step()) == (completion.IDLE_S, completion.IDLE_S)
+    assert web.reports == [{"uid": "uid-1", "container": "main", "node": "n1"}]
+    assert web.paths == ["/api/agent/allocations"]
+    assert web.headers[0]["Authorization"] == "Bearer t0k3n"
+    assert record.pods["uid-1"].reported
+
+
+def test_a_pod_with_rows_left_is_not_reported(tmp_path: Path, web: Web) -> None:
+    reporter(web.url, record_of(tmp_path, "uid-1", complete=False)).step()
+    assert web.reports == []
+
+
+@pytest.mark.parametrize("code", [500, 503, 429, 401, 403])
+def test_what_may_pass_is_sent_again_later_and_later(tmp_path: Path, web: Web, code: int) -> None:
+    web.codes = [code] * 3
+    reports = reporter(web.url, record_of(tmp_path, "uid-1"))
+    assert [reports.step() for _ in range(4)] == [1.0, 2.0, 4.0, completion.IDLE_S]
+    assert len(web.reports) == 4
+
+
+@pytest.mark.parametrize("code", [400, 404, 409, 410, 422])
+def test_a_verdict_on_the_report_is_final(tmp_path: Path, web: Web, code: int) -> None:
+    web.codes = [code]
+    record = record_of(tmp_path, "uid-1", "uid-2")
+    reporter(web.url, record).step()
+    assert [report["uid"] for report in web.reports] == ["uid-1", "uid-2"]
+    assert completion.due(record) == []
+
+
+def test_the_platform_may_be_away_and_the_agent_restarted(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1", "uid-2")
+    away = reporter("http://127.0.0.1:9", record)
+    waits = [away.step() for _ in range(8)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    reporter(web.url, checkpoint.Checkpoint(tmp_path / "agent.json")).step()
+    assert [report["uid"] for report in web.reports] == ["uid-1", "uid-2"]
+
+
+def test_a_pod_that_is_gone_is_not_reported_any_more(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1", "uid-2")
+    record.keep({"uid-2"})
+    reporter(web.url, record).step()
+    assert [report["uid"] for report in web.reports] == ["uid-2"]
+
+
+def test_a_report_whose_delivery_cannot_be_recorded_is_sent_again(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1")
+    (tmp_path / "agent.new").mkdir()
+    reports = reporter(web.url, record)
+    assert reports.step() == 1.0
+    (tmp_path / "agent.new").rmdir()
+    assert reports.step() == completion.IDLE_S
+    assert len(web.reports) == 2
+
+
+def test_the_token_is_in_no_text_of_the_address(tmp_path: Path) -> None:
+    assert "t0k3n" not in repr(completion.Platform("http://x", "t0k3n"))
