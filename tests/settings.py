@@ -16,6 +16,8 @@ for _name in [name for name in os.environ if name.startswith("HAMI_") and name n
 for _name in ("KUBECONFIG", "NODE_NAME", "POD_NAME", "POD_NAMESPACE", "HOOK_PATH"):
     os.environ.pop(_name, None)
 
+# Processes that a test starts are the product's: they read its settings, and these variables where the test sets none.
+os.environ["DJANGO_SETTINGS_MODULE"] = "hami_platform.settings"
 os.environ["HAMI_STATE_DIR"] = str(servers.run_folder() / "state")
 os.environ["HAMI_SECRET_KEY"] = "only for tests"
 # A test may rest inside a transaction or be slowed down by its neighbours; those about the limits set their own.
