@@ -139,7 +139,7 @@ def _holds(query: Any) -> dict[int, rows.HoldRow]:
 POD_COLUMNS = (
     "pk", "uid", "claim_id", "namespace", "name", "state", "request", "node", "aligned", "facts", "claim_charges", "priority",
     "created_at", "gated", "unmanaged", "suspended", "resource_version", "owner",
-    "expired_node", "bind_attempt", "lease_until",
+    "expired_node", "bind_attempt", "lease_until", "state_at",
 )  # fmt: skip
 
 
@@ -160,14 +160,14 @@ def _pods(query: Any) -> dict[int, rows.PodRow]:
 
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:
     (pk, uid, claim_id, namespace, name, state, request, node, aligned, facts, charges, priority, created_at, gated, unmanaged,
-     suspended, resource_version, owner, expired_node, attempt, lease) = values  # fmt: skip
+     suspended, resource_version, owner, expired_node, attempt, lease, state_at) = values  # fmt: skip
     return rows.PodRow(
         id=pk, uid=uid, claim_id=claim_id, namespace=namespace, name=name, state=state, request=pod_request.decode(request),
         node=node, shares=tuple(shares), aligned=aligned, facts=pod_facts.decode(facts),
         claim_charges=tuple(map(claim_charge, charges)), priority=priority,
         created_at_s=created_at.timestamp() if created_at else 0.0, gated=gated, unmanaged=unmanaged, suspended=suspended,
         resource_version=resource_version, owner=owner, expired_node=expired_node, bind_attempt=attempt,
-        lease_until_s=lease.timestamp() if lease else None,
+        lease_until_s=lease.timestamp() if lease else None, state_at_s=state_at.timestamp() if state_at else None,
     )  # fmt: skip
 
 

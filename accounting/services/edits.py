@@ -90,6 +90,12 @@ def is_new(row: models.Model) -> bool:
     return bool(row._state.adding)
 
 
+def refuse_known(row: models.Model, *, new: bool) -> None:
+    """Raises InvalidInput when the row must be new and is stored already."""
+    if new and not is_new(row):
+        raise errors.InvalidInput("name", f"there is a {row._meta.verbose_name} {row} already")
+
+
 def plain(value: Any) -> Any:
     """The value as JSON can carry it."""
     if isinstance(value, datetime | date):

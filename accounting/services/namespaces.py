@@ -8,10 +8,17 @@ from accounting.services import edits, errors
 
 
 def namespace_save(
-    *, name: str, tenant: str | None = None, mode: str | None = None, reason: str, actor: str = ""
+    *,
+    name: str,
+    tenant: str | None = None,
+    mode: str | None = None,
+    reason: str,
+    actor: str = "",
+    new: bool = False,
 ) -> Namespace:
     """Make a namespace's row, or change it. `tenant` is a name, empty for none; None leaves tenant or mode as it is.
 
+    new: there must be none of this name yet.
     Raises InvalidInput for an unknown tenant or mode.
     """
     reason = edits.reason_checked(reason)
@@ -19,6 +26,7 @@ def namespace_save(
         raise errors.InvalidInput("mode", f"one of {', '.join(Mode.values)}")
     with ledger.transaction(cause="namespace_save", actor=actor) as entry:
         row = namespace_row(entry, name)
+        edits.refuse_known(row, new=new)
         values: dict[str, object] = {"name": edits.text_checked(row, "name", name)}
         if tenant is not None:
             values["tenant_id"] = _tenant_id(entry, tenant)

@@ -22,13 +22,18 @@ def price_set(
     reason: str,
     actor: str = "",
     price_id: int | None = None,
+    new: bool = False,
 ) -> Price:
-    """Make or change the price of a vendor's models that match the pattern, from a day on. Raises InvalidInput."""
+    """Make or change the price of a vendor's models that match the pattern, from a day on. new: there is none yet.
+
+    Raises InvalidInput.
+    """
     reason = edits.reason_checked(reason)
     if not 0 <= device_hour <= LARGEST:
         raise errors.InvalidInput("device_hour", f"from 0 to {LARGEST}")
     with ledger.transaction(cause="price_set", actor=actor) as entry:
         row = _found(entry, vendor, model_pattern, valid_from, price_id)
+        edits.refuse_known(row, new=new)
         values = {
             "vendor": edits.text_checked(row, "vendor", vendor),
             "model_pattern": edits.text_checked(row, "model_pattern", model_pattern),

@@ -8,15 +8,24 @@ from accounting.services import edits, errors
 
 
 def tenant_save(
-    *, name: str, parent: str = "", note: str = "", reason: str, actor: str = "", tenant_id: int | None = None
+    *,
+    name: str,
+    parent: str = "",
+    note: str = "",
+    reason: str,
+    actor: str = "",
+    tenant_id: int | None = None,
+    new: bool = False,
 ) -> Tenant:
     """Make a tenant, or change the one with this id (else of this name). `parent` is a tenant's name; empty: a root.
 
+    new: there must be none of this name yet.
     Raises InvalidInput for an unknown parent, a loop, a name already taken, or a missing reason.
     """
     reason = edits.reason_checked(reason)
     with ledger.transaction(cause="tenant_save", actor=actor) as entry:
         row = _found(entry, name, tenant_id)
+        edits.refuse_known(row, new=new)
         above = _parent(entry, parent)
         _refuse_loop(row, above)
         values = {

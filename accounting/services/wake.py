@@ -13,6 +13,7 @@ from accounting import ledger, live_view
 from accounting.models import Journal, Pod, PodState, Refusal
 from accounting.services import adoption, claims, placements
 from hami_platform.domain import place
+from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import Changes, PodRow
 from hami_platform.domain.view import View
 
@@ -88,9 +89,12 @@ def _claimed(row: PodRow, fence: int | None) -> bool:
 def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
     """Refused pods that would be placed now and have not been woken since something was freed."""
     refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
+    hopeless: set[tuple[str, PodRequest]] = set()  # the View only fills up below: what does not fit now will not
     for row in _in_order(_asleep(view, refusals, freed_revision)):
-        decision = _placed(view, row)
+        shape = (row.namespace, row.request)
+        decision = None if shape in hopeless else _placed(view, row)
         if decision is None:
+            hopeless.add(shape)
             continue
         cluster = ledger.cluster_id()
         Refusal.objects.get_or_create(

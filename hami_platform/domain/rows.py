@@ -79,6 +79,7 @@ class PodRow:
     expired_node: str = ""
     bind_attempt: int = 0
     lease_until_s: float | None = None
+    state_at_s: float | None = None
 
     @cached_property
     def held(self) -> Mapping[DeviceKey, Held]:

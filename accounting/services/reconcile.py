@@ -1,0 +1,148 @@
+"""Brings the ledger in line with the API server by lists alone: level-triggered, no memory between runs.
+
+All that the watcher does also comes right here, at tick speed. A list is only believed for what it shows; a pod that is missing
+from it is read by name before it counts as gone, and a row that changed while the list was read is left to the next tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from accounting import ledger, live_view
+from accounting.models import PodState
+from accounting.services import bindings, lock_repair, native_quotas, node_seen, nodes, observe, seen
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.kube import api as ports
+from hami_platform.kube import calls, errors
+
+PAGE = 500
+BINDING_SETTLES_S = 30
+
+
+def listed(api: ports.Api, listing: calls.Listing[Any]) -> list[Mapping[str, Any]]:
+    """Every object of a collection as plain JSON, read page by page from one consistent list. Raises kube errors."""
+    found: list[Mapping[str, Any]] = []
+    token = ""
+    while True:
+        page = api.send(listing.whole().page(limit=PAGE, token=token))
+        found += page.items
+        token = page.metadata.continue_
+        if not token:
+            return found
+
+
+def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Compare every pod; the number of rows that changed."""
+    before = live_view.live().refresh()
+    found = [seen.from_object(pod, config) for pod in listed(api, calls.pods())]
+    changed = observe.pods_observe(found, config=config, fence=fence)
+    changed += missing_release(api, before, {one.uid for one in found}, fence=fence)
+    return changed + bindings_settle(api, config=config, fence=fence)
+
+
+def missing_release(api: ports.Api, before: live_view.View, present: set[str], *, fence: int | None = None) -> int:
+    """Release the pods of `before` that a later list lacks, if a read by name agrees and their row has not changed since."""
+    now = live_view.live().refresh()
+    missing = [
+        row for row in before.pods.values()
+        if row.uid and row.uid not in present and now.pods.get(row.id) is row and _gone(api, row)
+    ]  # fmt: skip
+    return observe.pods_gone([row.uid for row in missing], fence=fence)
+
+
+def _gone(api: ports.Api, row: PodRow) -> bool:
+    """Whether no pod with this row's uid exists under its name."""
+    found = read_pod(api, row.namespace, row.name)
+    return found is None or (found.get("metadata") or {}).get("uid") != row.uid
+
+
+def read_pod(api: ports.Api, namespace: str, name: str) -> Mapping[str, Any] | None:
+    """The pod object as plain JSON, or None where the API server has none of that name."""
+    try:
+        found: Mapping[str, Any] = api.send(calls.pod_get(namespace=namespace, name=name).whole())
+    except errors.NotFound:
+        return None
+    return found
+
+
+def bindings_settle(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Finish bindings whose process died: read the pod, and believe what it shows.
+
+    A pod that is still unbound first gets a new resourceVersion, so that a Binding still on its way must fail.
+    """
+    late = [row for row in live_view.live().refresh().pods.values() if row.state == PodState.BINDING and _old(row)]
+    for row in late:
+        found = read_pod(api, row.namespace, row.name)
+        meta = (found or {}).get("metadata") or {}
+        if found is None or meta.get("uid") != row.uid or meta.get("deletionTimestamp"):
+            _ended_or_seen(found, row, config, fence)
+        elif (found.get("spec") or {}).get("nodeName"):
+            observe.pods_observe([seen.from_object(found, config)], config=config, fence=fence)
+        else:
+            api.send(calls.pod_retry(namespace=row.namespace, name=row.name, uid=row.uid, retry_at=f"bind-{row.bind_attempt}"))
+            bindings.binding_returned(uid=row.uid, attempt=row.bind_attempt)
+    return len(late)
+
+
+def _ended_or_seen(found: Mapping[str, Any] | None, row: PodRow, config: DeviceConfig, fence: int | None) -> None:
+    same = found is not None and (found.get("metadata") or {}).get("uid") == row.uid
+    if same and found is not None:
+        observe.pods_observe([seen.from_object(found, config)], config=config, fence=fence)
+    else:
+        observe.pods_gone([row.uid], fence=fence)
+
+
+def _old(row: PodRow) -> bool:
+    """Whether the binding began so long ago that its process must have given up."""
+    began = row.state_at_s
+    return began is not None and ledger.database_time().timestamp() - began > BINDING_SETTLES_S
+
+
+def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Compare every node, and the locks that node annotations carry; the number of nodes that changed."""
+    return nodes_apply(api, listed(api, calls.nodes()), config=config, complete=True, fence=fence)
+
+
+def nodes_apply(
+    api: ports.Api, objects: Iterable[Mapping[str, Any]], *, config: DeviceConfig, complete: bool, fence: int | None = None
+) -> int:
+    """Write these node objects; `complete` means that nodes not among them may be gone (each is read before it is retired)."""
+    found = [node_seen.from_object(one, config) for one in objects]
+    changed = nodes.nodes_observe(found, config=config, fence=fence)
+    lock_repair.locks_observe(found, fence=fence)
+    if complete:
+        names = {one.name for one in found}
+        known = [row.name for row in live_view.live().refresh().nodes.values() if not row.retired and row.name not in names]
+        changed += nodes.nodes_gone([name for name in known if _node_gone(api, name)], fence=fence)
+    return changed
+
+
+def _node_gone(api: ports.Api, name: str) -> bool:
+    try:
+        api.send(calls.node_get(name=name))
+    except errors.NotFound:
+        return True
+    return False
+
+
+def quotas_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
+    """Compare every ResourceQuota; the number of rows that changed."""
+    return native_quotas.native_quotas_observe(listed(api, calls.quotas()), config=config, complete=True, fence=fence)
+
+
+def everything_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
+    """The full compare after which a (new or restored) ledger counts as true."""
+    changed = nodes_reconcile(api, config=config, fence=fence)
+    changed += quotas_reconcile(api, config=config, fence=fence)
+    changed += pods_reconcile(api, config=config, fence=fence)
+    compared(fence=fence)
+    return changed
+
+
+def compared(*, fence: int | None = None) -> None:
+    """Record that a full compare was finished, if it is news."""
+    if not live_view.live().refresh().ready:
+        with ledger.transaction(cause="compared", fence=fence) as entry:
+            ledger.compared_set(entry)
