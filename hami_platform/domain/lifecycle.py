@@ -114,7 +114,7 @@ def lower_bound(
     return tuple(_charge(request, vendor, eligible.get(vendor, ())) for vendor in request.vendors)
 
 
-def facts_from_pod(pod: Mapping[str, Any]) -> PodFacts:
+def facts_of(pod: Mapping[str, Any]) -> PodFacts:
     """The facts of a raw Pod object (JSON as the API server sends it)."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     return facts_from_status(

@@ -27,3 +27,10 @@ def steps(name: str, **wanted: str) -> list[Case]:
         for step, expected in zip(vector["new"], vector["expect"]["steps"], strict=True)
         if all(step.get(key) == value for key, value in wanted.items())
     ]
+
+
+def config(vector: dict[str, Any]) -> dict[str, Any]:
+    """The device configuration of a vector, parsed; the chart's where it names none."""
+    name = vector.get("config", {}).get("devices", "chart")
+    path = NVIDIA / "configs" / f"{name}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {"nvidia": {}}

@@ -263,7 +263,7 @@ def test_facts_are_read_from_a_raw_pod() -> None:
             ],
         },
     }
-    found = lifecycle.facts_from_pod(pod)
+    found = lifecycle.facts_of(pod)
     assert found == lifecycle.PodFacts(
         "Running",
         deleting=True,
@@ -277,5 +277,5 @@ def test_facts_are_read_from_a_raw_pod() -> None:
 
 
 def test_a_pod_without_status_has_no_facts() -> None:
-    assert lifecycle.facts_from_pod({}) == lifecycle.PodFacts("")
-    assert not lifecycle.facts_from_pod({"status": {"phase": None}}).started
+    assert lifecycle.facts_of({}) == lifecycle.PodFacts("")
+    assert not lifecycle.facts_of({"status": {"phase": None}}).started

@@ -74,7 +74,7 @@ def test_golden_accounting(vector: dict[str, Any]) -> None:
 def usage(
     given_shares: Sequence[devices.Share], named: Sequence[requests.ContainerRequest], pod: Mapping[str, Any]
 ) -> dict[str, dict[str, int]]:
-    found = lifecycle.held(given_shares, named, lifecycle.facts_from_pod(pod))
+    found = lifecycle.held(given_shares, named, lifecycle.facts_of(pod))
     return {uuid: {"cores": h.core_percent, "mem": h.memory_mib, "used": h.slots} for (_, uuid), h in found.items()}
 
 

@@ -1,0 +1,191 @@
+"""What a vendor declares: resource names, units, defaults, annotation keys. Must not know: any one vendor.
+
+A vendor is data: admission, parsing, the wire and quotas read it and never ask which vendor it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hami_platform.domain import errors
+
+OWN_PREFIX = "platform.hami.io/"
+"""Everything below it is ours: users may not set or change it."""
+LABEL_TRUE = "true"
+
+_COMMON_OWNED = (
+    "hami.io/vgpu-node",
+    "hami.io/vgpu-time",
+    "hami.io/bind-time",
+    "hami.io/bind-phase",
+    "hami.io/vgpu-mig-allocations",
+)
+"""Keys that the scheduler writes for every vendor; the first one is a label too."""
+
+
+class Quantity(StrEnum):
+    """What a resource name counts."""
+
+    COUNT = "count"
+    MEMORY = "memory"
+    PERCENT = "percent"
+    CORES = "cores"
+
+
+class Register(StrEnum):
+    """How a vendor's plugin publishes its devices."""
+
+    ANNOTATION = "annotation"
+    CAPACITY = "capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Names of extended resources; empty: the vendor has none, or the operator switched it off.
+
+    memory counts units of `Vendor.unit_mib` per device, percent of the registered memory, cores percent of a device.
+    """
+
+    count: str
+    memory: str = ""
+    percent: str = ""
+    cores: str = ""
+    priority: str = ""
+
+    def named(self) -> Iterator[tuple[str, Quantity]]:
+        """(name, what it counts) of every resource that asks for a device. priority alone asks for none."""
+        pairs = (
+            (self.count, Quantity.COUNT),
+            (self.memory, Quantity.MEMORY),
+            (self.percent, Quantity.PERCENT),
+            (self.cores, Quantity.CORES),
+        )
+        return ((name, quantity) for name, quantity in pairs if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What counts where a container says nothing. count 0: asking for memory or cores alone is no request.
+
+    exclusive: a request for whole devices gets 100 % of the cores, so that nobody shares them.
+    """
+
+    count: int = 1
+    memory_mib: int = 0
+    core_percent: int = 0
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Pod annotations by which a user chooses devices; empty: not offered."""
+
+    use_models: str = ""
+    nouse_models: str = ""
+    use_uuids: str = ""
+    nouse_uuids: str = ""
+    numa_bind: str = ""
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What admission writes into pods.
+
+    priority_env carries the priority resource's value. fixed_env goes into containers with devices, absent_env into the
+    other containers of such a pod. runtime_class is set where the pod names none.
+    """
+
+    priority_env: str = ""
+    fixed_env: tuple[tuple[str, str], ...] = ()
+    absent_env: tuple[tuple[str, str], ...] = ()
+    runtime_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One kind of device. word is its key in every map and its type field on the wire.
+
+    Keys are node or pod annotations; empty: the vendor has none.
+    """
+
+    word: str
+    resources: Resources
+    allocated_key: str
+    to_allocate_key: str = ""
+    register_key: str = ""
+    handshake_key: str = ""
+    pair_scores_key: str = ""
+    unit_mib: int = 1
+    defaults: Defaults = Defaults()
+    selection: Selection = Selection()
+    injection: Injection = Injection()
+    register: Register = Register.ANNOTATION
+
+    @property
+    def node_label(self) -> str:
+        """The node label that means "has ever registered devices of this vendor"; its value is LABEL_TRUE."""
+        return OWN_PREFIX + self.word.lower()
+
+    @property
+    def owned_keys(self) -> tuple[str, ...]:
+        """Pod annotations of this vendor that only the scheduler and the plugin may write."""
+        return tuple(key for key in (self.to_allocate_key, self.allocated_key) if key)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedKeys:
+    """Annotations and labels alike that users may neither set nor change: exact keys, and all below a prefix."""
+
+    keys: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.keys or key.startswith(self.prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """The vendors in use, sorted by word, each with the operator's names and defaults."""
+
+    vendors: tuple[Vendor, ...]
+    _by_word: dict[str, Vendor] = field(init=False, repr=False, compare=False)
+    _by_resource: dict[str, tuple[Vendor, Quantity]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a word or a resource name that is used twice."""
+        by_resource: dict[str, tuple[Vendor, Quantity]] = {}
+        for vendor in self.vendors:
+            for name, quantity in vendor.resources.named():
+                if name in by_resource:
+                    raise errors.ConfigError(f"{name}: used by {by_resource[name][0].word} and by {vendor.word}")
+                by_resource[name] = (vendor, quantity)
+        by_word = {vendor.word: vendor for vendor in self.vendors}
+        if len(by_word) < len(self.vendors):
+            raise errors.ConfigError("two vendors with the same word")
+        object.__setattr__(self, "_by_word", by_word)
+        object.__setattr__(self, "_by_resource", by_resource)
+
+    def vendor(self, word: str) -> Vendor:
+        """The vendor of this word. Raises ConfigError where it is not configured."""
+        try:
+            return self._by_word[word]
+        except KeyError:
+            raise errors.ConfigError(f"{word}: no such vendor is configured") from None
+
+    def resource(self, name: str) -> tuple[Vendor, Quantity] | None:
+        """Whose resource this is and what it counts; None for a name that is nobody's (cpu, …)."""
+        return self._by_resource.get(name)
+
+    @property
+    def resource_names(self) -> tuple[str, ...]:
+        """Every name that asks for a device, sorted."""
+        return tuple(sorted(self._by_resource))
+
+    @property
+    def owned_keys(self) -> OwnedKeys:
+        """Every key that users may not touch, sorted."""
+        own = {key for vendor in self.vendors for key in vendor.owned_keys}
+        return OwnedKeys(tuple(sorted(own.union(_COMMON_OWNED))), (OWN_PREFIX,))

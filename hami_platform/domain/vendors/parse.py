@@ -1,0 +1,187 @@
+"""What a pod asks for, read from the pod as it came over the wire (JSON). Must not know: any one vendor, or any node.
+
+Amounts that HAMi drops, rounds or clamps are refused here with a RequestError that names container and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hami_platform.domain import devices, errors, requests, units
+from hami_platform.domain.vendors import base, constraints
+
+Amounts = Mapping[str, units.Text]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One container as declared. path: its JSON pointer in the pod. raw is the object itself, never changed."""
+
+    name: str
+    kind: devices.ContainerKind
+    path: str
+    limits: Amounts
+    requests: Amounts
+    raw: Mapping[str, Any]
+
+    def amount(self, resource: str) -> units.Text | None:
+        """The limit if there is one, else the request; None where neither is given or the resource has no name."""
+        if not resource:
+            return None
+        return self.limits[resource] if resource in self.limits else self.requests.get(resource)
+
+
+def pod_request(pod: Mapping[str, Any], config: base.DeviceConfig) -> requests.PodRequest:
+    """What the pod asks for. Raises RequestError."""
+    return request(declared(pod), annotations_of(pod), config)
+
+
+def bare_request(pod: Mapping[str, Any]) -> requests.PodRequest:
+    """The pod's containers without what they ask for: enough to tell inits, sidecars and apps apart.
+
+    For pods that run already, whose amounts nobody can refuse any more. Raises RequestError only for a pod without the
+    shape of one.
+    """
+    return requests.PodRequest(tuple(requests.ContainerRequest(one.name, one.kind) for one in declared(pod)))
+
+
+def request(containers: Sequence[Declared], notes: Mapping[str, str], config: base.DeviceConfig) -> requests.PodRequest:
+    """The same for containers and annotations apart. Raises RequestError."""
+    asks = tuple(requests.ContainerRequest(one.name, one.kind, _asks(one, config)) for one in containers)
+    words = {ask.vendor for one in asks for ask in one.devices}
+    if not words:
+        return requests.PodRequest(asks)
+    selections = [vendor.selection for vendor in config.vendors if vendor.word in words]
+    return requests.PodRequest(asks, constraints.read(notes, selections))
+
+
+def declared(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
+    """The pod's containers: inits first, then apps, in spec order. Raises RequestError for what has no such shape."""
+    spec = _mapping(pod.get("spec"), "spec")
+    inits = _containers(spec, "initContainers")
+    apps = _containers(spec, "containers")
+    found = [_declared(raw, _init_kind(raw), f"/spec/initContainers/{i}") for i, raw in enumerate(inits)]
+    found += [_declared(raw, devices.ContainerKind.APP, f"/spec/containers/{i}") for i, raw in enumerate(apps)]
+    return tuple(found)
+
+
+def ephemeral(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
+    """The pod's ephemeral containers, which can never have devices."""
+    found = _containers(_mapping(pod.get("spec"), "spec"), "ephemeralContainers")
+    kind = devices.ContainerKind.APP
+    return tuple(_declared(raw, kind, f"/spec/ephemeralContainers/{i}") for i, raw in enumerate(found))
+
+
+def annotations_of(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    """The pod's annotations; none reads as empty. Raises RequestError."""
+    metadata = _mapping(pod.get("metadata"), "metadata")
+    return {key: str(value) for key, value in _mapping(metadata.get("annotations"), "annotations").items()}
+
+
+def mentions(container: Declared, names: Iterable[str]) -> bool:
+    """Whether the container names one of these resources, whatever the amount."""
+    return any(name in container.limits or name in container.requests for name in names)
+
+
+def is_whole(container: Declared, vendor: base.Vendor) -> bool:
+    """Whether the container asks for whole devices: 100 %, or neither memory nor percentage.
+
+    Source: HAMi v2.10.0, which rounds the percentage up here.
+    """
+    percent = container.amount(vendor.resources.percent)
+    if percent is not None:
+        return _quantity(container, vendor.resources.percent, percent) == 100
+    return container.amount(vendor.resources.memory) is None
+
+
+def integer(container: Declared, resource: str, *, most: int, unit_mib: int | None = None, default: int = 0) -> int:
+    """The amount of a resource, 0 … most. unit_mib: the resource counts units of memory, so say so when refusing.
+
+    Raises RequestError for fractions, negative amounts and amounts above most: nothing is rounded or dropped.
+    """
+    amount = container.amount(resource)
+    if amount is None:
+        return default
+    try:
+        value = units.exact(amount)
+    except errors.InvalidQuantity as error:
+        raise refusal(container, resource, str(error)) from error
+    if value is not None and 0 <= value <= most:
+        return value
+    hint = f"; {units.hint(amount, unit_mib)}" if unit_mib is not None else ""
+    raise refusal(container, resource, f"{amount} must be an integer between 0 and {most}{hint}")
+
+
+def refusal(container: Declared, key: str, why: str) -> errors.RequestError:
+    """The error for one container and key, as a sentence that says both."""
+    return errors.RequestError(f"container {container.name}: {key}: {why}", container=container.name, key=key)
+
+
+def _asks(container: Declared, config: base.DeviceConfig) -> tuple[requests.DeviceRequest, ...]:
+    found = (_ask(container, vendor) for vendor in config.vendors if _named(container, vendor))
+    return tuple(ask for ask in found if ask is not None)
+
+
+def _named(container: Declared, vendor: base.Vendor) -> bool:
+    return mentions(container, (name for name, _ in vendor.resources.named()))
+
+
+def _ask(container: Declared, vendor: base.Vendor) -> requests.DeviceRequest | None:
+    """None when no device is asked. Amounts are judged even then, so that a typo never passes as no request."""
+    names, defaults = vendor.resources, vendor.defaults
+    memory_mib = vendor.unit_mib * integer(
+        container, names.memory, most=units.MIB_CEILING // vendor.unit_mib, unit_mib=vendor.unit_mib
+    )
+    percent = integer(container, names.percent, most=100)
+    core_percent = integer(container, names.cores, most=100, default=defaults.core_percent)
+    count = integer(container, names.count, most=units.INT32_MAX)
+    if memory_mib and percent:
+        raise refusal(container, names.memory, f"cannot be combined with {names.percent}; give one of the two")
+    if count == 0:
+        return None
+    # 0 means "not given", as in HAMi (decision D4).
+    if not memory_mib and not percent:
+        memory_mib, percent = defaults.memory_mib, 0 if defaults.memory_mib else 100
+    return requests.DeviceRequest(vendor.word, count, memory_mib, percent or None, core_percent)
+
+
+def _quantity(container: Declared, resource: str, amount: units.Text) -> int:
+    try:
+        return units.whole(amount)
+    except errors.InvalidQuantity as error:
+        raise refusal(container, resource, str(error)) from error
+
+
+def _init_kind(raw: Mapping[str, Any]) -> devices.ContainerKind:
+    sidecar = raw.get("restartPolicy") == "Always"
+    return devices.ContainerKind.SIDECAR if sidecar else devices.ContainerKind.INIT
+
+
+def _declared(raw: Mapping[str, Any], kind: devices.ContainerKind, path: str) -> Declared:
+    resources = _mapping(raw.get("resources"), f"{path}/resources")
+    return Declared(
+        name=str(raw.get("name") or ""),
+        kind=kind,
+        path=path,
+        limits=_mapping(resources.get("limits"), f"{path}/resources/limits"),
+        requests=_mapping(resources.get("requests"), f"{path}/resources/requests"),
+        raw=raw,
+    )
+
+
+def _containers(spec: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = spec.get(key)
+    if found is not None and not isinstance(found, list):
+        raise errors.RequestError(f"spec.{key}: an array is expected", key=key)
+    return [_mapping(raw, f"spec.{key}[{i}]") for i, raw in enumerate(found or ())]
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """An object of the JSON; absent and null read as empty."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.RequestError(f"{where}: an object is expected", key=where)
+    return value
