@@ -264,6 +264,11 @@ def node_annotate(
     return KubeCall("PATCH", path, objects.Node, (), body, MERGE_PATCH)
 
 
+def version_get() -> KubeCall[objects.Version]:
+    """The API server's version."""
+    return KubeCall("GET", "/version", objects.Version)
+
+
 def namespace_get(*, name: str) -> KubeCall[objects.Namespace]:
     """One namespace, as it is now."""
     return KubeCall("GET", path_of(CORE, None, "namespaces", name), objects.Namespace)

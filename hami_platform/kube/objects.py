@@ -276,6 +276,18 @@ class Status(Value, frozen=True):
     details: StatusDetails = StatusDetails()
 
 
+class Version(Value, frozen=True):
+    """The API server's version; a vendor may append to `minor` ("36+")."""
+
+    major: str = ""
+    minor: str = ""
+
+    def at_least(self, wanted: tuple[int, int]) -> bool:
+        """Whether it is this version or a later one; unreadable text counts as older."""
+        digits = ["".join(c for c in part if c.isdigit()) for part in (self.major, self.minor)]
+        return all(digits) and (int(digits[0]), int(digits[1])) >= wanted
+
+
 class ListMetadata(Value, frozen=True):
     """ListMeta: the revision of the list, and the token of its next page ("" on the last)."""
 

@@ -1,0 +1,303 @@
+"""`/bind`: takes the node's lock, sends the Binding, and makes of every answer what it means for the ledger.
+
+The Binding carries the pod's uid and resourceVersion as preconditions, its allocation as annotations, and the node
+label. An answer of unknown outcome is never taken for a failure: the pod is read, and if it is still unassigned it is
+patched first, so that a Binding still under way fails on the old resourceVersion. No database connection is held
+while this waits for a lock or a Kubernetes call. Must not know: quota, placement.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from django.db import connection as database
+
+from accounting import ledger, live_view
+from accounting.services import bindings, locks, wire_texts
+from hami_platform import env, logs
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.kube import api as ports
+from hami_platform.kube import calls, errors, objects
+from scheduler_ext import node_lock, node_queue, protocol
+
+T = TypeVar("T")
+
+_log = logs.get(__name__)
+
+TRIES = 3  # Bindings per bind: each conflict may be somebody's harmless patch
+POLL_S = 0.1  # HAMi's gang members look at a lock this often (v2.10.0)
+LONGEST_POLL_S = 0.5
+CALL_S = 5.0  # each request while kube-scheduler waits
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Which pod onto which node, and until when (monotonic seconds)."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    deadline_s: float
+
+    @property
+    def owner(self) -> node_lock.Owner:
+        return node_lock.Owner(self.namespace, self.name)
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline_s - time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the API server has of the pod: error None with a pod to bind, or the answer of this bind ("" = bound)."""
+
+    pod: objects.Pod | None = None
+    error: str | None = None
+
+
+class Binder:
+    """Binds pods; one for a process. `bind` may be called by many threads."""
+
+    def __init__(self, api: ports.Api, config: DeviceConfig, queue: node_queue.NodeQueue[str]) -> None:
+        settings = env.current()
+        self._api, self._config, self._queue = api, config, queue
+        self._patience_s = settings.node_lock_retry_timeout_s
+        self._lock = node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=settings.node_lock_timeout_s)
+        self._labels = Labels(api)
+        self._pause = threading.Event()  # never set: a wait on it is a pause
+
+    def _send(self, call: calls.KubeCall[T]) -> T:
+        """Ask the API server, without a database connection in hand."""
+        _rest()
+        return self._api.send(call, timeout_s=CALL_S)
+
+    def bind(self, args: protocol.BindArgs) -> str:
+        """Bind; "" when the pod is on that node, else why not, for people."""
+        ask = Ask(args.pod_uid, args.pod_namespace, args.pod_name, args.node, time.monotonic() + self._patience_s)
+        try:
+            return self._queue.run(ask.node, ask.uid, lambda: self._bind(ask), patience_s=self._patience_s)
+        except node_queue.Busy as error:
+            return str(error)
+        except ledger.LedgerUnavailable as error:
+            return f"the ledger is unavailable: {error}"
+
+    def _bind(self, ask: Ask) -> str:
+        try:
+            found = self._look(ask)
+        except errors.KubeError as error:
+            return f"the API server cannot be asked about the pod: {error}"
+        if found.error is not None:
+            return found.error
+        begun = self._begin(ask)
+        if isinstance(begun, bindings.BindRefused):
+            return "" if begun.done else begun.message
+        return self._post(ask, begun, found)
+
+    # -- what the API server has ----------------------------------------------------------------------------------
+
+    def _look(self, ask: Ask) -> Found:
+        """Read the pod; settle the ledger where that is already an answer. Raises errors.KubeError."""
+        try:
+            pod = self._send(calls.pod_get(namespace=ask.namespace, name=ask.name))
+        except errors.NotFound:
+            return self._gone(ask, "not found")
+        return self._judge(ask, pod)
+
+    def _judge(self, ask: Ask, pod: objects.Pod) -> Found:
+        if pod.metadata.uid != ask.uid:
+            return self._gone(ask, f"has another uid, {pod.metadata.uid}")
+        if pod.spec.node_name:
+            self._record(ask, pod.spec.node_name)
+            there = pod.spec.node_name == ask.node
+            return Found(error="" if there else f"pod {ask.namespace}/{ask.name} is on node {pod.spec.node_name}")
+        if pod.metadata.deletion_timestamp:
+            return self._gone(ask, "is being deleted")
+        return Found(pod=pod)
+
+    def _gone(self, ask: Ask, why: str) -> Found:
+        bindings.binding_ended(uid=ask.uid)
+        self._unlock(ask)
+        return Found(error=f"pod {ask.namespace}/{ask.name} {why}")
+
+    # -- the lock ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, ask: Ask) -> bindings.BindingPlan | bindings.BindRefused:
+        """Put the pod into `binding` with the node's lock; waits for the lock while there is time."""
+        pause_s = POLL_S
+        while True:
+            begun = self._try(ask)
+            if isinstance(begun, bindings.BindingPlan) or not begun.retry:
+                return begun
+            if ask.left_s <= pause_s:
+                waited = f"timed out after {self._patience_s:g}s waiting for node {ask.node} to be unlocked"
+                return replace(begun, message=f"{waited}: {begun.message}")
+            _rest()
+            self._pause.wait(pause_s)
+            pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+
+    def _try(self, ask: Ask) -> bindings.BindingPlan | bindings.BindRefused:
+        view = live_view.live().refresh()
+        held = view.locks.get(ask.node)
+        if held is not None and held.pod_uid not in ("", ask.uid):  # seen without taking the Clock
+            return bindings.BindRefused(f"node {ask.node} is locked by pod uid {held.pod_uid}", retry=True)
+        mode = locks.lock_mode(view, ask.node)
+        if mode == locks.ROW:
+            return self._begun(ask, mode, "")
+        _rest()
+        try:
+            taken = self._lock.take(ask.node, ask.owner)
+        except errors.KubeError as error:
+            return bindings.BindRefused(f"node {ask.node} cannot be locked: {error}")
+        if isinstance(taken, node_lock.Contended):
+            return bindings.BindRefused(taken.message, retry=True)
+        begun = self._begun(ask, mode, taken.value)
+        if isinstance(begun, bindings.BindRefused) and not begun.done:
+            self._unlock(ask)
+        return begun
+
+    def _begun(self, ask: Ask, mode: str, value: str) -> bindings.BindingPlan | bindings.BindRefused:
+        return bindings.binding_begin(
+            uid=ask.uid, namespace=ask.namespace, name=ask.name, node=ask.node, mode=mode, lock_value=value,
+            config=self._config,
+        )  # fmt: skip
+
+    def _unlock(self, ask: Ask) -> None:
+        """Give HAMi's lock back where it is used; the ledger's row falls with the pod's move."""
+        if locks.lock_mode(live_view.live().now, ask.node) != locks.ANNOTATION:
+            return
+        _rest()
+        try:
+            self._lock.release(ask.node, ask.owner)
+        except errors.KubeError as error:
+            _log.warning("lock_left", node=ask.node, uid=ask.uid, error=str(error))
+
+    # -- the Binding ------------------------------------------------------------------------------------------------
+
+    def _post(self, ask: Ask, plan: bindings.BindingPlan, found: Found) -> str:
+        """Send the Binding until its outcome is known, or the tries or the time are used up."""
+        why = "its time is used up"
+        for _ in range(TRIES):
+            if found.error is not None or found.pod is None:
+                return found.error or ""
+            try:
+                self._binding(ask, plan, found.pod)
+            except errors.Conflict as error:
+                why = str(error)
+            except errors.NotFound:
+                return self._gone(ask, "not found").error or ""
+            except errors.Ambiguous as error:
+                return self._doubtful(ask, plan, str(error))
+            except errors.KubeError as error:
+                return self._returned(ask, plan, str(error))
+            else:
+                self._record(ask, ask.node)
+                return ""
+            try:
+                found = self._look(ask)
+            except errors.KubeError as error:
+                return self._returned(ask, plan, str(error))
+        return self._returned(ask, plan, f"no Binding succeeded in {TRIES} tries: {why}")
+
+    def _binding(self, ask: Ask, plan: bindings.BindingPlan, pod: objects.Pod) -> None:
+        """Send one Binding. Raises errors.KubeError."""
+        label = {wire_texts.NODE: ask.node} if len(ask.node) <= wire_texts.LABEL_MAX else {}
+        now = str(int(time.time()))
+        stamps = {wire_texts.TIME: now, wire_texts.BIND_TIME: now, wire_texts.BIND_PHASE: "allocating"}
+        inside = not label or self._labels.travel_in_binding()
+        if not inside:
+            pod = self._send(
+                calls.pod_annotate(
+                    namespace=ask.namespace, name=ask.name, annotations={}, labels=label, uid=ask.uid,
+                    resource_version=pod.metadata.resource_version,
+                )
+            )  # fmt: skip
+        self._send(
+            calls.pod_bind(
+                namespace=ask.namespace, name=ask.name, uid=ask.uid, node=ask.node,
+                resource_version=pod.metadata.resource_version, annotations={**plan.annotations, **stamps},
+                labels=label if inside else {},
+            )
+        )  # fmt: skip
+        if label and inside:
+            self._labels.check(ask.namespace, ask.name, label)
+
+    def _record(self, ask: Ask, node: str) -> None:
+        """The pod is bound whatever the ledger's state: what it misses now, the watcher tells it."""
+        try:
+            bindings.binding_bound(uid=ask.uid, node=node)
+        except ledger.LedgerUnavailable as error:
+            _log.warning("bound_unrecorded", uid=ask.uid, node=node, error=str(error))
+
+    def _returned(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
+        """Certainly not bound by this attempt: the pod holds its claim alone again."""
+        bindings.binding_returned(uid=ask.uid, attempt=plan.attempt)
+        self._unlock(ask)
+        return why
+
+    def _doubtful(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
+        """The Binding may have been carried out, or may still be: make sure before anything is given back.
+
+        While that cannot be done the pod stays in `binding` and its devices with it; kube-scheduler asks again.
+        """
+        _log.warning("bind_doubtful", uid=ask.uid, node=ask.node, error=why)
+        try:
+            found = self._look(ask)
+            if found.pod is None:
+                return found.error or ""
+            pod = self._send(
+                calls.pod_retry(namespace=ask.namespace, name=ask.name, uid=ask.uid, retry_at=f"bind-{plan.attempt}")
+            )
+            found = self._judge(ask, pod)
+        except errors.NotFound:
+            return self._gone(ask, "not found").error or ""
+        except errors.KubeError as error:
+            return f"the outcome of the Binding is unknown: {why}; {error}"
+        if found.error is not None:
+            return found.error
+        return self._returned(ask, plan, f"the Binding was not carried out: {why}")
+
+
+def _rest() -> None:
+    """Give the thread's database connection back to the pool while it waits for somebody else."""
+    if database.vendor == "postgresql" and not database.in_atomic_block:
+        database.close()
+
+
+class Labels:
+    """Whether this API server takes labels from a Binding (from 1.35, or where the feature is on).
+
+    Asked once by version; then one bound pod is looked at, since the feature can be switched off.
+    """
+
+    SINCE = (1, 35)
+
+    def __init__(self, api: ports.Api) -> None:
+        self._api = api
+        self._works: bool | None = None
+        self._checked = False
+
+    def travel_in_binding(self) -> bool:
+        """Put labels into the Binding; else patch the pod first. Raises errors.KubeError."""
+        if self._works is None:
+            self._works = self._api.send(calls.version_get()).at_least(self.SINCE)
+        return self._works
+
+    def check(self, namespace: str, name: str, label: dict[str, str]) -> None:
+        """Look at the first pod bound with labels; where they are missing, patch it and do so from then on."""
+        if self._checked:
+            return
+        self._checked = True
+        try:
+            pod = self._api.send(calls.pod_get(namespace=namespace, name=name))
+            if label.items() <= pod.metadata.labels.items():
+                return
+            self._works = False
+            self._api.send(calls.pod_annotate(namespace=namespace, name=name, annotations={}, labels=label))
+        except errors.KubeError as error:
+            self._checked = False
+            _log.warning("label_unchecked", namespace=namespace, name=name, error=str(error))
