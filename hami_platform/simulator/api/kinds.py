@@ -1,0 +1,204 @@
+"""Per-kind behaviour around the generic create, update and delete. Knows nothing of HTTP.
+
+`default` runs after every decoding, `create_causes` and `update_causes` are the validation, `prepare_*` decides
+which part of an object a request may touch.
+"""
+
+from __future__ import annotations
+
+from hami_platform.simulator.api import cel, cel_values, errors, pods, registry, resources, shape
+from hami_platform.simulator.api.types import Obj, Resource, metadata
+
+
+def default(resource: Resource, obj: Obj) -> None:
+    """Fill in defaults and canonical amounts. Raises ApiError for what cannot be decoded."""
+    if resource is registry.PODS:
+        pods.set_defaults(obj)
+    elif resource is registry.NODES:
+        _canonical(obj, "status", ("capacity", "allocatable"))
+    elif resource is registry.QUOTAS:
+        _canonical(obj, "spec", ("hard",))
+        _canonical(obj, "status", ("hard", "used"))
+    elif resource is registry.NAMESPACES:
+        metadata(obj).setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata(obj).get("name", "")
+    elif resource is registry.MUTATING:
+        _webhook_defaults(obj)
+
+
+def _canonical(obj: Obj, part: str, keys: tuple[str, ...]) -> None:
+    found = obj.get(part)
+    for key in keys:
+        if isinstance(found, dict) and found.get(key):
+            found[key] = resources.canonical_map(found[key], f"{part}.{key}")
+
+
+def _webhook_defaults(obj: Obj) -> None:
+    for hook in obj.get("webhooks") or []:
+        for key, value in (
+            ("failurePolicy", "Fail"),
+            ("matchPolicy", "Equivalent"),
+            ("namespaceSelector", {}),
+            ("objectSelector", {}),
+            ("timeoutSeconds", 10),
+            ("reinvocationPolicy", "Never"),
+        ):
+            hook.setdefault(key, value)
+        for rule in hook.get("rules") or []:
+            rule.setdefault("scope", "*")
+
+
+def prepare_create(resource: Resource, obj: Obj) -> None:
+    """What a new object's status starts as."""
+    if resource is registry.PODS:
+        pods.prepare_create(obj)
+    elif resource is registry.NAMESPACES:
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+    elif resource is registry.NODES:
+        obj.setdefault("spec", {})
+        obj.setdefault("status", {})
+    elif resource is registry.QUOTAS:
+        # The quota controller would copy it a moment later; nothing here counts use.
+        obj["status"] = {"hard": dict((obj.get("spec") or {}).get("hard") or {})}
+
+
+def prepare_update(resource: Resource, new: Obj, old: Obj, sub: str) -> None:
+    """Put back what this request may not touch: status on the object itself, spec through its status."""
+    if sub == "status":
+        if "spec" in old:
+            new["spec"] = old["spec"]
+    elif resource.has_status:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+    if resource is registry.QUOTAS and not sub:
+        new["status"] = {**(new.get("status") or {}), "hard": dict((new.get("spec") or {}).get("hard") or {})}
+    if resource.plural in ("pods", "mutatingwebhookconfigurations"):
+        changed = any(new.get(key) != old.get(key) for key in ("spec", "webhooks"))
+        metadata(new)["generation"] = metadata(old).get("generation", 1) + changed
+
+
+def create_causes(resource: Resource, obj: Obj) -> list[errors.Cause]:
+    """Everything that is wrong with a new object."""
+    causes = shape.metadata_causes(resource, metadata(obj))
+    if resource is registry.PODS:
+        causes += pods.create_causes(obj)
+    elif resource is registry.MUTATING:
+        causes += _webhook_causes(obj)
+    elif resource is registry.NODES:
+        causes += _node_causes(obj)
+    elif resource is registry.QUOTAS:
+        causes += resources.list_causes((obj.get("spec") or {}).get("hard") or {}, "spec.hard")
+    return causes
+
+
+def update_causes(resource: Resource, new: Obj, old: Obj, sub: str) -> list[errors.Cause]:
+    """Everything that is wrong with an update."""
+    causes = shape.metadata_causes(resource, metadata(new))
+    if resource is registry.PODS and not sub:
+        causes += pods.update_causes(new, old)
+        if not causes:
+            causes += [cause for cause in pods.create_causes(new) if "schedulingGates" not in cause.field]
+    elif resource is registry.MUTATING:
+        causes += _webhook_causes(new)
+    elif resource is registry.NODES:
+        causes += _node_causes(new)
+    return causes
+
+
+def _node_causes(node: Obj) -> list[errors.Cause]:
+    status = node.get("status") or {}
+    return [
+        cause
+        for key in ("capacity", "allocatable")
+        for cause in resources.list_causes(status.get(key) or {}, f"status.{key}")
+    ]
+
+
+def _webhook_causes(obj: Obj) -> list[errors.Cause]:
+    causes: list[errors.Cause] = []
+    names: set[str] = set()
+    for index, hook in enumerate(obj.get("webhooks") or []):
+        field = f"webhooks[{index}]"
+        name = str(hook.get("name") or "")
+        if name.count(".") < 2:
+            causes.append(
+                errors.bad_value(
+                    f"{field}.name", name, "should be a domain with at least three segments separated by dots"
+                )
+            )
+        if name in names:
+            causes.append(errors.Cause(f"{field}.name", "FieldValueDuplicate", f'"{name}"'))
+        names.add(name)
+        causes.extend(_one_webhook(hook, field))
+    return causes
+
+
+def _one_webhook(hook: Obj, field: str) -> list[errors.Cause]:
+    causes: list[errors.Cause] = []
+    if not {"v1", "v1beta1"} & set(hook.get("admissionReviewVersions") or ()):
+        causes.append(
+            errors.bad_value(
+                f"{field}.admissionReviewVersions",
+                hook.get("admissionReviewVersions"),
+                "must include at least one of v1, v1beta1",
+            )
+        )
+    if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+        causes.append(
+            errors.Cause(
+                f"{field}.sideEffects",
+                "FieldValueNotSupported",
+                f'"{hook.get("sideEffects")}": supported values: "None", "NoneOnDryRun"',
+            )
+        )
+    if hook["failurePolicy"] not in ("Fail", "Ignore"):
+        causes.append(
+            errors.Cause(
+                f"{field}.failurePolicy",
+                "FieldValueNotSupported",
+                f'"{hook["failurePolicy"]}": supported values: "Fail", "Ignore"',
+            )
+        )
+    if hook["reinvocationPolicy"] != "Never":
+        causes.append(
+            errors.Cause(
+                f"{field}.reinvocationPolicy",
+                "FieldValueNotSupported",
+                f'"{hook["reinvocationPolicy"]}": the simulator never calls a webhook twice',
+            )
+        )
+    if not 1 <= int(hook["timeoutSeconds"]) <= 30:
+        causes.append(
+            errors.bad_value(
+                f"{field}.timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds"
+            )
+        )
+    for at, condition in enumerate(hook.get("matchConditions") or []):
+        try:
+            cel.compile_expression(str(condition.get("expression")))
+        except cel_values.CelError as failure:
+            causes.append(
+                errors.bad_value(
+                    f"{field}.matchConditions[{at}].expression",
+                    condition.get("expression"),
+                    f"compilation failed: {failure}",
+                )
+            )
+    return causes + _client_causes(hook.get("clientConfig") or {}, f"{field}.clientConfig")
+
+
+def _client_causes(client: Obj, field: str) -> list[errors.Cause]:
+    url = client.get("url")
+    if (url is None) == (client.get("service") is None):
+        return [errors.required(field, "exactly one of url or service is required")]
+    if url is not None and not str(url).startswith("https://"):
+        return [
+            errors.bad_value(
+                f"{field}.url", url, "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+            )
+        ]
+    if url is not None and "?" in str(url):
+        return [errors.bad_value(f"{field}.url", url, "query parameters are not permitted in the URL")]
+    return []
