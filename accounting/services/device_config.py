@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from hami_platform import env
-from hami_platform.domain import vendors
+from hami_platform.domain.vendors import registry
 from hami_platform.domain.errors import ConfigError
 from hami_platform.domain.vendors.base import DeviceConfig
 
@@ -22,9 +22,9 @@ def device_config() -> DeviceConfig:
 @functools.lru_cache(maxsize=8)
 def _read(file: str) -> DeviceConfig:
     if not file:
-        return vendors.config({})
+        return registry.default_config()
     try:
         loaded: Any = yaml.safe_load(pathlib.Path(file).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as fault:
         raise ConfigError(f"HAMI_DEVICE_CONFIG_FILE {file}: {fault}") from fault
-    return vendors.config(loaded or {})
+    return registry.device_config(loaded or {})

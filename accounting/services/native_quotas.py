@@ -70,9 +70,9 @@ def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple
         if limit is None:
             continue
         for vendor in config.vendors:
-            if resource_name == vendor.memory_name:
-                found[namespace, name, key, vendor.word] = (NativeQuota.Resource.MEMORY, limit * max(1, vendor.memory_factor))
-            elif resource_name == vendor.core_name:
+            if resource_name == vendor.resources.memory:
+                found[namespace, name, key, vendor.word] = (NativeQuota.Resource.MEMORY, limit * max(1, vendor.unit_mib))
+            elif resource_name == vendor.resources.cores:
                 found[namespace, name, key, vendor.word] = (NativeQuota.Resource.CORES, limit)
     return found
 

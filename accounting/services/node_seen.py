@@ -60,8 +60,8 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
     for vendor in config.vendors:
         try:
             found += _devices(annotations, vendor.word, vendor.register_key)
-            if vendor.score_key in annotations:
-                scores |= pair_scores.decode(annotations[vendor.score_key])
+            if vendor.pair_scores_key in annotations:
+                scores |= pair_scores.decode(annotations[vendor.pair_scores_key])
         except DomainError as fault:
             unreadable.append(vendor.word)
             problems.append(f"{vendor.word}: {fault}")
@@ -85,7 +85,7 @@ def _devices(annotations: Mapping[str, str], word: str, key: str) -> Sequence[de
 def _allocatable(status: Mapping[str, Any], config: DeviceConfig) -> dict[str, int]:
     """Vendor word → kubelet's count of the vendor's devices; absent reads as 0."""
     counts = status.get("allocatable") or {}
-    return {vendor.word: _count(counts.get(vendor.count_name, 0)) for vendor in config.vendors}
+    return {vendor.word: _count(counts.get(vendor.resources.count, 0)) for vendor in config.vendors}
 
 
 def _count(quantity: object) -> int:

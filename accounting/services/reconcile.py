@@ -14,6 +14,7 @@ from accounting.models import PodState
 from accounting.services import bindings, lock_repair, native_quotas, node_seen, nodes, observe, seen
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
 
@@ -42,7 +43,7 @@ def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = 
     return changed + bindings_settle(api, config=config, fence=fence)
 
 
-def missing_release(api: ports.Api, before: live_view.View, present: set[str], *, fence: int | None = None) -> int:
+def missing_release(api: ports.Api, before: View, present: set[str], *, fence: int | None = None) -> int:
     """Release the pods of `before` that a later list lacks, if a read by name agrees and their row has not changed since."""
     now = live_view.live().refresh()
     missing = [
@@ -139,6 +140,13 @@ def everything_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | N
     changed += pods_reconcile(api, config=config, fence=fence)
     compared(fence=fence)
     return changed
+
+
+def pods_or_everything(api: ports.Api, *, config: DeviceConfig) -> int:
+    """The pods tick: all collections where this history was never compared, else the pods."""
+    if live_view.live().refresh().ready:
+        return pods_reconcile(api, config=config)
+    return everything_reconcile(api, config=config)
 
 
 def compared(*, fence: int | None = None) -> None:

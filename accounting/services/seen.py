@@ -61,7 +61,7 @@ def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     annotations = meta.get("annotations") or {}
     return PodSeen(
         uid=meta.get("uid") or "", namespace=meta.get("namespace") or "default", name=meta.get("name") or "",
-        request=request, facts=lifecycle.facts_of(pod), node=spec.get("nodeName") or "",
+        request=request, facts=lifecycle.facts_from_pod(pod), node=spec.get("nodeName") or "",
         claim_id=annotations.get(CLAIM, ""), owner=owner_of(meta), resource_version=_version(meta),
         priority=spec.get("priority") or 0, created_at=time_of(meta.get("creationTimestamp")),
         gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),

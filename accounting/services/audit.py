@@ -1,0 +1,92 @@
+"""The self-check: computes from the API server what each pod should hold, and compares it with what the ledger says.
+
+Differences become findings; the services that repair them are the reconcilers, which the caller runs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from accounting import ledger, live_view
+from accounting.services import findings, reconcile, seen, wire_texts
+from accounting.services.seen import PodSeen
+from hami_platform.domain import lifecycle
+from hami_platform.domain.devices import DeviceKey, Held
+from hami_platform.domain.errors import WireError
+from hami_platform.domain.rows import HOLDS_BY_STATUS, HOLDS_PEAK, PodRow
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.view import View
+from hami_platform.kube import api as ports
+from hami_platform.kube import calls
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One pod about which the ledger and the API server disagree. kind: leaked | missing | changed | view."""
+
+    kind: str
+    subject: str
+    message: str
+    uid: str = ""
+
+
+def audit_run(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
+    """Reconcile, compare, and raise a finding for each difference that is left."""
+    reconcile.everything_reconcile(api, config=config)
+    found = differences(api, config=config)
+    if found:
+        with ledger.transaction(cause="audit_run") as entry:
+            for one in found:
+                findings.finding_raise(
+                    entry, kind=f"drift-{one.kind}", subject=one.subject, message=one.message, evidence={"uid": one.uid}
+                )
+    return found
+
+
+def differences(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
+    """What differs, rows that changed while the list was read left out. Also compares the View with a fresh load."""
+    before = live_view.live().refresh()
+    pods = {one.uid: one for one in (seen.from_object(pod, config) for pod in reconcile.listed(api, calls.pods()))}
+    after = live_view.live().refresh()
+    steady = [row for row in before.pods.values() if row.uid and after.pods.get(row.id) is row]
+    found = [diff for row in steady if (diff := _compare(row, pods.get(row.uid), config)) is not None]
+    found += [
+        Difference("missing", f"{one.namespace}/{one.name}", f"bound to {one.node}, not in the ledger", one.uid)
+        for one in pods.values()
+        if one.node and one.request.asks and not one.terminal and before.pod(one.uid) is None and after.pod(one.uid) is None
+    ]
+    return found + view_differences(after)
+
+
+def _compare(row: PodRow, pod: PodSeen | None, config: DeviceConfig) -> Difference | None:
+    subject = f"{row.namespace}/{row.name}"
+    if pod is None or pod.terminal:
+        return Difference("leaked", subject, f"{row.state} in the ledger, gone or finished in the cluster", row.uid)
+    if row.state in HOLDS_BY_STATUS and row.node != pod.node:
+        return Difference("changed", subject, f"on node {row.node} in the ledger, {pod.node or 'unbound'} in the cluster", row.uid)
+    if pod.node and row.state not in HOLDS_BY_STATUS | HOLDS_PEAK:
+        return Difference("changed", subject, f"{row.state} in the ledger, bound to {pod.node} in the cluster", row.uid)
+    if not pod.node or row.unmanaged:
+        return None
+    try:
+        shares, aligned = wire_texts.shares_from(pod.annotations, pod.request.containers, {s.key: s.model for s in row.shares}, config)
+    except WireError as fault:
+        return Difference("changed", subject, f"its annotations cannot be decoded: {fault}", row.uid)
+    expected = lifecycle.held(shares, pod.request.containers, pod.facts, aligned=aligned)
+    if _plain(expected) != _plain(row.held):
+        return Difference("changed", subject, f"holds {_plain(row.held)} in the ledger, {_plain(expected)} by its annotations", row.uid)
+    return None
+
+
+def _plain(held: Mapping[DeviceKey, Held]) -> dict[str, tuple[int, int, int]]:
+    return {uuid: (one.slots, one.memory_mib, one.core_percent) for (_, uuid), one in sorted(held.items()) if one}
+
+
+def view_differences(folded: View) -> list[Difference]:
+    """Where this process's folded View differs from one loaded from the rows at the same revision."""
+    fresh = live_view.LiveView(ledger.cluster_id()).reload()
+    if fresh.clock.revision != folded.clock.revision:
+        return []
+    parts = [name for name in View.__dataclass_fields__ if getattr(fresh, name) != getattr(folded, name)]
+    return [Difference("view", "view", f"folded View differs from a fresh load in {', '.join(parts)}")] if parts else []

@@ -1,0 +1,149 @@
+"""The watcher: follows nodes, pods and quotas, and hands what it sees to the services. One is active, others stand by.
+
+It decides nothing. Its writes carry the epoch of its lease, so that one which was stopped and comes back cannot write any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from accounting import ledger, live_view
+from accounting.services import flights, leases, native_quotas, nodes, observe, reconcile, seen, wake, wake_calls
+from hami_platform import logs
+from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.kube import api as ports
+from hami_platform.kube import calls, errors, feed, listwatch
+
+LEASE_S = 15.0
+RENEW_S = 4.0
+LEASES_TICK_S = 2.0
+WAKE_TICK_S = 1.0
+TAKE_S = 0.2
+
+log = logs.get(__name__)
+Object = Mapping[str, Any]
+
+
+class Watcher:
+    """Run it with `run`; `stop` may come from a signal handler."""
+
+    def __init__(self, api: ports.Api, config: DeviceConfig, holder: str) -> None:
+        self._api, self._config, self._holder = api, config, holder
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """End `run` within a fraction of a second."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Stand by for the lease, work under it, until stopped."""
+        while not self._stopped.is_set():
+            try:
+                epoch = flights.lease_take(name=ledger.WATCHER, holder=self._holder, ttl_s=LEASE_S)
+                if epoch is None:
+                    self._stopped.wait(RENEW_S)
+                    continue
+                log.info("watching", holder=self._holder, epoch=epoch)
+                Term(self._api, self._config, self._holder, epoch, self._stopped).run()
+            except ledger.Fenced as over:
+                log.warning("fenced", holder=self._holder, why=str(over))
+            except (ledger.LedgerUnavailable, errors.KubeError) as fault:
+                log.warning("watch_interrupted", why=str(fault))
+                self._stopped.wait(1.0)
+        try:
+            flights.lease_drop(name=ledger.WATCHER, holder=self._holder)
+        except ledger.LedgerUnavailable:
+            log.warning("lease_left", holder=self._holder)
+
+
+class Term:
+    """One term of office: everything in it is written under one epoch."""
+
+    def __init__(
+        self, api: ports.Api, config: DeviceConfig, holder: str, epoch: int, stopped: threading.Event
+    ) -> None:
+        self._api, self._config, self._holder, self._epoch, self._stopped = api, config, holder, epoch, stopped
+        self._freed = wake.Freed()
+        self._listed: set[str] = set()
+        self._due = {self._renew: 0.0, self._leases: 0.0, self._wake: 0.0}
+        self._every = {self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S}
+
+    def run(self) -> None:
+        """Apply what the API server shows, and tick, until stopped or fenced."""
+        sources = {
+            name: listwatch.Reflector(self._api, listing.whole())
+            for name, listing in (("nodes", calls.nodes()), ("quotas", calls.quotas()), ("pods", calls.pods()))
+        }
+        with feed.Feed(sources) as parts:
+            while not self._stopped.is_set():
+                for part in parts.take(wait_s=TAKE_S):
+                    self._apply(part)
+                self._tick()
+
+    def _tick(self) -> None:
+        for step, due in self._due.items():
+            if time.monotonic() >= due:
+                step()
+                self._due[step] = time.monotonic() + self._every[step]
+
+    def _renew(self) -> None:
+        if flights.lease_take(name=ledger.WATCHER, holder=self._holder, ttl_s=LEASE_S) != self._epoch:
+            raise ledger.Fenced(f"the lease of epoch {self._epoch} is over")
+
+    def _leases(self) -> None:
+        leases.leases_tick(fence=self._epoch)
+
+    def _wake(self) -> None:
+        if live_view.live().refresh().ready:
+            wake_calls.wake_send(self._api, wake.wake_plan(self._freed, fence=self._epoch))
+
+    def _apply(self, part: feed.Part) -> None:
+        if isinstance(part.batch, listwatch.Failed):
+            log.warning("watch_failed", source=part.source, why=str(part.batch.error))
+            return
+        handle = {"nodes": self._nodes, "quotas": self._quotas, "pods": self._pods}[part.source]
+        if isinstance(part.batch, listwatch.Listed):
+            handle(list(part.batch.items), [], complete=True)
+            self._compared(part.source)
+        else:
+            latest, deleted = split(part.batch.events)
+            handle(latest, deleted, complete=False)
+
+    def _compared(self, source: str) -> None:
+        self._listed.add(source)
+        if self._listed >= {"nodes", "quotas", "pods"}:
+            reconcile.compared(fence=self._epoch)
+
+    def _nodes(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
+        reconcile.nodes_apply(self._api, objects, config=self._config, complete=complete, fence=self._epoch)
+        if deleted:
+            nodes.nodes_gone([one["metadata"]["name"] for one in deleted], fence=self._epoch)
+
+    def _quotas(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
+        native_quotas.native_quotas_observe(objects, config=self._config, complete=complete, fence=self._epoch)
+        for one in deleted:
+            meta = one["metadata"]
+            native_quotas.native_quota_gone(namespace=meta["namespace"], name=meta["name"], fence=self._epoch)
+
+    def _pods(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
+        before = live_view.live().refresh()
+        found = [seen.from_object(one, self._config) for one in objects]
+        observe.pods_observe(found, config=self._config, fence=self._epoch)
+        if complete:
+            reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
+        observe.pods_gone([one["metadata"]["uid"] for one in deleted], fence=self._epoch)
+
+
+def split(events: tuple[listwatch.Event[Object], ...]) -> tuple[list[Object], list[Object]]:
+    """(the last state of each object that is there, the objects that were deleted and did not come back), by uid."""
+    latest: dict[str, Object] = {}
+    deleted: dict[str, Object] = {}
+    for event in events:
+        uid = event.object["metadata"]["uid"]
+        (deleted if event.deleted else latest)[uid] = event.object
+        if event.deleted:
+            latest.pop(uid, None)
+    return list(latest.values()), list(deleted.values())
