@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from django.db import models
 
@@ -30,7 +30,7 @@ class LedgerQuerySet(models.QuerySet[M]):
         self._check("bulk_create")
         return super().bulk_create(objs, *args, **kwargs)
 
-    def bulk_update(self, objs: Iterable[M], fields: Collection[str], batch_size: int | None = None) -> int:
+    def bulk_update(self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None) -> int:
         self._check("bulk_update")
         return super().bulk_update(objs, fields, batch_size)
 
@@ -50,7 +50,3 @@ class LedgerModel(models.Model):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         guard.check(f"delete of {type(self).__name__}")
         return super().delete(*args, **kwargs)
-
-    def reread(self) -> Self:
-        """This row as the database has it now."""
-        return type(self)._default_manager.get(pk=self.pk)

@@ -7,6 +7,7 @@ from accounting.ledger import Entry
 from accounting.models import Node, Pod, PodState
 from accounting.services import findings, pod_rows, wire_texts
 from accounting.services.seen import PodSeen
+from hami_platform.domain import devices
 from hami_platform.domain.errors import WireError
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
@@ -40,7 +41,7 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
     return pod
 
 
-def _devices(view: View, node: str) -> tuple[object, ...]:
+def _devices(view: View, node: str) -> tuple[devices.Device, ...]:
     row = view.nodes.get(node)
     return row.devices if row is not None else ()
 

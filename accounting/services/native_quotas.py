@@ -42,7 +42,7 @@ def native_quotas_observe(objects: Iterable[Mapping[str, Any]], *, config: Devic
                 cluster_id=ledger.cluster_id(), namespace=namespace, object_name=name, resource_key=resource_key,
                 vendor=vendor, defaults={"resource": resource, "limit": limit},
             )  # fmt: skip
-            entry.record("native", row.pk, namespace=namespace, name=name, key=resource_key, limit=limit)
+            entry.record("native", row.pk, namespace=namespace, name=name, resource=resource_key, limit=limit)
     return len(stale) + len(changed)
 
 

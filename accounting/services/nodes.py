@@ -6,7 +6,7 @@ goes or returns is journaled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from django.db.models import Count
 
@@ -100,7 +100,7 @@ def _save(row: Device, columns: Iterable[str]) -> None:
     row.save(update_fields=list(columns))
 
 
-def _columns(device: devices.Device) -> Mapping[str, object]:
+def _columns(device: devices.Device) -> dict[str, object]:
     return {
         "index": device.index, "model": device.model, "memory_mib": device.memory_mib, "core_percent": device.core_percent,
         "slots": device.slots, "numa": device.numa, "mode": device.mode, "healthy": device.healthy,

@@ -62,10 +62,9 @@ def _gone(api: ports.Api, row: PodRow) -> bool:
 def read_pod(api: ports.Api, namespace: str, name: str) -> Mapping[str, Any] | None:
     """The pod object as plain JSON, or None where the API server has none of that name."""
     try:
-        found: Mapping[str, Any] = api.send(calls.pod_get(namespace=namespace, name=name).whole())
+        return api.send(calls.pod_get(namespace=namespace, name=name).whole())
     except errors.NotFound:
         return None
-    return found
 
 
 def bindings_settle(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:

@@ -53,20 +53,28 @@ class PodSeen:
 def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     """Read a pod object. Never raises for what a user may have written: see `problem`."""
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    request, problem = PodRequest(()), ""
-    try:
-        request = parse.pod_request(pod, config)
-    except DomainError as fault:
-        problem = str(fault)
+    request, problem = _request(pod, config)
     annotations = meta.get("annotations") or {}
     return PodSeen(
         uid=meta.get("uid") or "", namespace=meta.get("namespace") or "default", name=meta.get("name") or "",
-        request=request, facts=lifecycle.facts_from_pod(pod), node=spec.get("nodeName") or "",
+        request=request, facts=lifecycle.facts_of(pod), node=spec.get("nodeName") or "",
         claim_id=annotations.get(CLAIM, ""), owner=owner_of(meta), resource_version=_version(meta),
         priority=spec.get("priority") or 0, created_at=time_of(meta.get("creationTimestamp")),
         gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
         scheduler_name=spec.get("schedulerName") or "", annotations=annotations, problem=problem,
     )  # fmt: skip
+
+
+def _request(pod: Mapping[str, Any], config: DeviceConfig) -> tuple[PodRequest, str]:
+    """(what the pod asks for, why it cannot be read). Unreadable: its containers alone, enough to tell inits from apps."""
+    try:
+        return parse.pod_request(pod, config), ""
+    except DomainError as fault:
+        problem = str(fault)
+    try:
+        return parse.bare_request(pod), problem
+    except DomainError as fault:
+        return PodRequest(()), f"{problem}; {fault}"
 
 
 def owner_of(meta: Mapping[str, Any]) -> str:

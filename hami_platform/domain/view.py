@@ -109,15 +109,18 @@ def _fold(old: View, changes: Changes) -> View:
         locks=_replaced(old.locks, changes.locks),
     )
     if changes.pods:
-        view = replace(view, **_reindexed(old, changes.pods))
+        by_uid, by_node, usage = _reindexed(old, changes.pods)
+        view = replace(view, pods_by_uid=by_uid, pods_by_node=by_node, usage=usage)
     touched = _touched_nodes(old, changes)
     if touched:
         view = replace(view, states=_replaced(old.states, {name: _state(view, name) for name in touched}))
     return view
 
 
-def _reindexed(old: View, changed: Mapping[int, PodRow | None]) -> dict[str, object]:
-    """The indexes over pods, and use per namespace, after some pods changed."""
+def _reindexed(
+    old: View, changed: Mapping[int, PodRow | None]
+) -> tuple[dict[str, int], dict[str, frozenset[int]], dict[str, Usage]]:
+    """(pods by uid, pods by node, use per namespace) after some pods changed."""
     by_uid, by_node, usage = dict(old.pods_by_uid), dict(old.pods_by_node), dict(old.usage)
     for pod_id, new in changed.items():
         before = old.pods.get(pod_id)
@@ -131,7 +134,7 @@ def _reindexed(old: View, changed: Mapping[int, PodRow | None]) -> dict[str, obj
                 by_uid[new.uid] = pod_id
             _move(by_node, new.node, pod_id, add=True)
             _charge(usage, new, sign=1)
-    return {"pods_by_uid": by_uid, "pods_by_node": by_node, "usage": usage}
+    return by_uid, by_node, usage
 
 
 def _move(by_node: dict[str, frozenset[int]], node: str, pod_id: int, *, add: bool) -> None:
