@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from deviceplugin import agent, completion, grants, inventory, kubelet, loops, register
+from deviceplugin import agent, completion, grants, inventory, kubelet, loops, nvml, register, xids
 from hami_platform import env, env_flags, logs
 from hami_platform.kube import client, errors
 
@@ -60,13 +60,12 @@ def _platform(settings: env.Settings) -> completion.Platform | None:
     return completion.Platform(settings.platform_url, settings.internal_token, ca_file)
 
 
-def cards_of(settings: env.Settings) -> inventory.Inventory:
+def cards_of(settings: env.Settings, environ: Mapping[str, str]) -> inventory.Inventory:
     """The cards named in a file, or those that NVML finds."""
     if settings.inventory_file:
         return inventory.FileInventory(Path(settings.inventory_file))
-    from deviceplugin import nvml  # loads the driver's library, which a machine without GPUs lacks
-
-    return nvml.NvmlInventory(mode=inventory.HAMI_CORE)
+    policy = xids.policy(environ.get("DP_DISABLE_HEALTHCHECKS", ""), environ.get("DP_ENABLE_HEALTHCHECKS", ""))
+    return nvml.NvmlInventory(policy)
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         settings = env.load({**environ, **flags})
         options = options_of(settings)
         logs.configure(settings.log_level, settings.log_format)
-        cards = cards_of(settings)
+        cards = cards_of(settings, environ)
         cards.scan()
         kube = client.KubeClient(client.Config(kubeconfig=settings.kubeconfig, user_agent="hami-platform-agent"))
     except (env.BadSettingsError, inventory.InventoryError, errors.Misconfigured) as error:
