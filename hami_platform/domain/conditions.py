@@ -1,14 +1,27 @@
 """The tests that one device must pass for one request, apart from quota and MIG geometry.
 
-Their order is that of HAMi v2.10.0 for NVIDIA. Pure predicates over one device: nothing here knows of other devices, pods or nodes.
+Their order is that of HAMi v2.10.0 for NVIDIA. Pure predicates: nothing here knows of other devices, pods or nodes.
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from hami_platform.domain.devices import Device
 from hami_platform.domain.nodes import MAX_CORE_PERCENT, DeviceState
 from hami_platform.domain.reasons import Reason
 from hami_platform.domain.requests import Constraints
+
+
+class Use(Protocol):
+    """Amounts in use on a device: what is held, or held and tried."""
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def memory_mib(self) -> int: ...
+    @property
+    def core_percent(self) -> int: ...
 
 
 def standing(state: DeviceState, wanted: Constraints) -> Reason | None:
@@ -45,19 +58,18 @@ def sharing(device: Device, used_slots: int, *, mutex: bool) -> Reason | None:
     return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT if mutex and used_slots > 0 else None
 
 
-def room(device: Device, used: tuple[int, int, int], *, memory_mib: int, core_percent: int) -> Reason | None:
-    """Whether the amounts fit beside what is used: (slots, core percent, memory MiB).
+def room(device: Device, used: Use, *, memory_mib: int, core_percent: int) -> Reason | None:
+    """Whether the amounts fit beside what is used.
 
     All cores of a card of 100 mean the whole card; where the cores are gone, nothing without cores comes in either.
     """
-    slots, cores, memory = used
     total = device.core_percent
-    if device.memory_mib - device.reserved_mib - memory < memory_mib:
+    if device.memory_mib - device.reserved_mib - used.memory_mib < memory_mib:
         return Reason.CARD_INSUFFICIENT_MEMORY
-    if total - cores < core_percent:
+    if total - used.core_percent < core_percent:
         return Reason.CARD_INSUFFICIENT_CORE
-    if total == core_percent == MAX_CORE_PERCENT and slots > 0:
+    if core_percent == MAX_CORE_PERCENT == total and used.slots > 0:
         return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT
-    if core_percent == 0 and cores == total != 0:
+    if core_percent == 0 and used.core_percent == total != 0:
         return Reason.CARD_COMPUTE_UNITS_EXHAUSTED
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hami_platform.domain import conditions, mig, quota, score, topology, trial
+from hami_platform.domain import conditions, mig, nodes, quota, score, topology, trial
 from hami_platform.domain.devices import ContainerKind, DeviceKey, MigUse, Share
 from hami_platform.domain.nodes import MAX_CORE_PERCENT, MIG, DeviceState, NodeState, PairScores
 from hami_platform.domain.reasons import Reason, Rejection
@@ -45,6 +45,7 @@ class Terms:
     """Everything about a decision that does not depend on the node.
 
     headroom None: quota does not refuse. within_quota: it cannot, as long as no MIG profile makes the charge larger.
+    plain: nothing but amounts and the device's own state can exclude a device.
     """
 
     constraints: Constraints
@@ -52,6 +53,7 @@ class Terms:
     headroom: quota.Headroom | None = None
     within_quota: bool = False
     whole_is_largest: bool = False
+    plain: bool = False
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
 
@@ -65,8 +67,10 @@ def terms_of(
     policy = score.device_policy(request.constraints, defaults)
     binding = headroom if headroom.enforced and headroom.rules else None
     within = binding is not None and quota.never_refuses(binding, request)
-    whole = defaults.whole_card_as_largest_profile
-    return Terms(request.constraints, policy, binding, within, whole, strategies or {})
+    wanted, whole = request.constraints, defaults.whole_card_as_largest_profile
+    lists = (wanted.use_models, wanted.nouse_models, wanted.use_uuids, wanted.nouse_uuids, wanted.vgpu_mode)
+    plain = not policy.mutex and all(part is None for part in lists)
+    return Terms(wanted, policy, binding, within, whole, plain, strategies or {})
 
 
 def fit_pod(
@@ -116,17 +120,34 @@ def refusal(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | No
     """
     if node.blocked is not None:
         return Rejection(whole=node.blocked)
-    if terms.policy.numa_bind or terms.strategies or _binding_headroom(node, terms) is not None:
-        return None
-    devices = [state for state in node.devices if state.device.vendor == ask.vendor]
-    if any(state.device.mode == MIG for state in devices):
-        return None
-    if ask.count > len(devices):
+    ranks = node.ranks.get(ask.vendor)
+    if ranks is None:
         return Rejection(whole=Reason.NODE_INSUFFICIENT_DEVICE)
+    if ranks.mig or terms.policy.numa_bind or terms.strategies or (terms.headroom and not terms.within_quota):
+        return None
+    if ask.count > ranks.registered:
+        return Rejection(whole=Reason.NODE_INSUFFICIENT_DEVICE)
+    if terms.plain:
+        refused = nodes.refused_by_rank(ranks, ask)
+        if refused is not None:
+            return Rejection(refused, ranks.registered)
+    return _refusal_by_device(node, ask, terms)
+
+
+def _refusal_by_device(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | None:
     counts: dict[Reason, int] = {}
-    good = 0
-    for state in devices:
-        reason = _first_failing(state, ask, terms)
+    good = candidates = 0
+    core_percent, mutex = min(ask.core_percent, MAX_CORE_PERCENT), terms.policy.mutex
+    for state in node.devices:
+        device, held = state.device, state.held
+        if device.vendor != ask.vendor:
+            continue
+        candidates += 1
+        reason = (
+            (state.unusable if terms.plain else _excluded(state, terms.constraints))
+            or conditions.sharing(device, held.slots, mutex=mutex)
+            or conditions.room(device, held, memory_mib=ask.memory_on(device.memory_mib), core_percent=core_percent)
+        )
         if reason is None:
             good += 1
         else:
@@ -135,22 +156,12 @@ def refusal(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | No
         return None
     if good:
         counts[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = good
-    return Rejection(counts, len(devices))
+    return Rejection(counts, candidates)
 
 
-def _first_failing(state: DeviceState, ask: DeviceRequest, terms: Terms) -> Reason | None:
-    device, held = state.device, state.held
-    reason = conditions.standing(state, terms.constraints)
-    if reason is not None:
-        return reason
-    if not conditions.is_wanted_uuid(device, terms.constraints):
-        return Reason.CARD_UUID_MISMATCH
-    return conditions.sharing(device, held.slots, mutex=terms.policy.mutex) or conditions.room(
-        device,
-        (held.slots, held.core_percent, held.memory_mib),
-        memory_mib=ask.memory_on(device.memory_mib),
-        core_percent=min(ask.core_percent, MAX_CORE_PERCENT),
-    )
+def _excluded(state: DeviceState, wanted: Constraints) -> Reason | None:
+    reason = conditions.standing(state, wanted)
+    return reason or (None if conditions.is_wanted_uuid(state.device, wanted) else Reason.CARD_UUID_MISMATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +178,15 @@ class _Place:
     def share(self, t: trial.Trial, memory_mib: int, core_percent: int, use: MigUse | None = None) -> Share:
         device, container = t.device, self.container
         return Share(
-            self.index, container.name, container.kind, device.vendor, device.uuid, memory_mib, core_percent, use
+            self.index,
+            container.name,
+            container.kind,
+            device.vendor,
+            device.uuid,
+            memory_mib,
+            core_percent,
+            use,
+            device.model,
         )
 
     def quota_refuses(self, taken: Iterable[Share]) -> bool:
@@ -273,8 +292,7 @@ class _Walk:
         asked = share or self.place.share(t, memory_mib, self.core_percent)
         if self.place.quota_refuses((*self.earlier, *(taken for _, taken in self.picks), asked)):
             return Reason.RESOURCE_QUOTA_NOT_FIT
-        used = (t.slots, t.core_percent, t.memory_mib)
-        reason = conditions.room(device, used, memory_mib=memory_mib, core_percent=self.core_percent)
+        reason = conditions.room(device, t, memory_mib=memory_mib, core_percent=self.core_percent)
         return reason or share or Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
 
     def _offer(self, t: trial.Trial) -> tuple[Share | None, int]:

@@ -5,6 +5,7 @@ Knows nothing of pods other than what a container asks for, and nothing of quota
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -46,7 +47,8 @@ class DeviceState:
         device, held = self.device, self.held
         if not device.healthy:
             return Reason.CARD_NOT_HEALTH
-        if held and bool(held.mig) != (device.mode == MIG):
+        cut = device.mode == MIG
+        if (cut or held.mig) and held and bool(held.mig) != cut:
             return Reason.CARD_NOT_HEALTH
         return Reason.CARD_CORDONED if device.cordoned else None
 
@@ -57,13 +59,15 @@ PairScores = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Order statistics of one vendor's devices that can take one more share: entry r is the (r+1)-th greatest value.
+    """Order statistics of one vendor's devices that can take one more share: each tuple is sorted, least first.
 
     percent: the greatest share of the registered memory that a percentage request could still get. registered counts
-    all of the vendor's devices. mig: some device is cut into instances, so that one can serve a request for several.
+    all of the vendor's devices, closed those that can take no share, by reason. mig: some device is cut into instances,
+    so that one may serve a request for several.
     """
 
     registered: int
+    closed: tuple[tuple[Reason, int], ...]
     memory_mib: tuple[int, ...]
     percent: tuple[int, ...]
     core_percent: tuple[int, ...]
@@ -130,6 +134,36 @@ def needs(request: PodRequest) -> tuple[DeviceRequest, ...]:
     return tuple(dict.fromkeys(ask for c in request.containers for ask in c.devices if ask.count > 0))
 
 
+def refused_by_rank(ranks: Ranks, ask: DeviceRequest) -> dict[Reason, int] | None:
+    """How many devices each reason refuses, as far as order statistics tell; None where they do not, or the pod fits.
+
+    Exact for a request without constraints on a vendor's devices without MIG: memory is tested first, then cores, so
+    the counts are known where all devices fare alike in one of the two.
+    """
+    count = len(ranks.memory_mib)
+    absolute = ask.memory_mib > 0 or ask.memory_percent is None
+    needed, free = (ask.memory_mib, ranks.memory_mib) if absolute else (ask.memory_percent or 0, ranks.percent)
+    short = bisect.bisect_left(free, needed)
+    counts = dict(ranks.closed)
+    if short:
+        counts[Reason.CARD_INSUFFICIENT_MEMORY] = short
+    if short == count:
+        return counts
+    core_percent = min(ask.core_percent, MAX_CORE_PERCENT)
+    lacking = bisect.bisect_left(ranks.core_percent, core_percent)
+    if lacking:
+        if short:
+            return None
+        counts[Reason.CARD_INSUFFICIENT_CORE] = lacking
+    good = count - short - lacking
+    if good:
+        # The last tests (whole device, no cores left) look at one device's sharers and cores together.
+        if good >= ask.count or not 0 < core_percent < MAX_CORE_PERCENT:
+            return None
+        counts[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = good
+    return counts
+
+
 def lacks(node: NodeState, ask: DeviceRequest) -> Reason | None:
     """What the node certainly lacks for one request, however the devices are chosen."""
     ranks = node.ranks.get(ask.vendor)
@@ -137,16 +171,16 @@ def lacks(node: NodeState, ask: DeviceRequest) -> Reason | None:
         return Reason.NODE_INSUFFICIENT_DEVICE
     if ranks.mig:
         return None
-    rank = ask.count - 1
-    if rank >= ranks.registered:
+    count = ask.count
+    if count > ranks.registered:
         return Reason.NODE_INSUFFICIENT_DEVICE
-    if rank >= len(ranks.memory_mib):
+    if count > len(ranks.memory_mib):
         return Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
-    if ranks.memory_mib[rank] < ask.memory_mib:
+    if ranks.memory_mib[-count] < ask.memory_mib:
         return Reason.CARD_INSUFFICIENT_MEMORY
-    if ask.memory_mib <= 0 and ask.memory_percent is not None and ranks.percent[rank] < ask.memory_percent:
+    if ask.memory_mib <= 0 and ask.memory_percent is not None and ranks.percent[-count] < ask.memory_percent:
         return Reason.CARD_INSUFFICIENT_MEMORY
-    if ranks.core_percent[rank] < min(ask.core_percent, MAX_CORE_PERCENT):
+    if ranks.core_percent[-count] < min(ask.core_percent, MAX_CORE_PERCENT):
         return Reason.CARD_INSUFFICIENT_CORE
     return None
 
@@ -186,20 +220,25 @@ def _vendor_ranks(group: list[DeviceState]) -> Ranks:
     memory: list[int] = []
     percent: list[int] = []
     cores: list[int] = []
+    closed: dict[Reason, int] = {}
     mig = False
     for state in group:
         device, held = state.device, state.held
-        if device.slots <= held.slots or state.unusable is not None:
+        mig = mig or device.mode == MIG
+        reason = state.unusable
+        if reason is None and device.slots <= held.slots:
+            reason = Reason.CARD_TIME_SLICING_EXHAUSTED
+        if reason is not None:
+            closed[reason] = closed.get(reason, 0) + 1
             continue
         free_mib = device.memory_mib - device.reserved_mib - held.memory_mib
         memory.append(free_mib)
         percent.append(_greatest_percent(free_mib, device.memory_mib))
         cores.append(device.core_percent - held.core_percent)
-        mig = mig or device.mode == MIG
-    memory.sort(reverse=True)
-    percent.sort(reverse=True)
-    cores.sort(reverse=True)
-    return Ranks(len(group), tuple(memory), tuple(percent), tuple(cores), mig)
+    memory.sort()
+    percent.sort()
+    cores.sort()
+    return Ranks(len(group), tuple(closed.items()), tuple(memory), tuple(percent), tuple(cores), mig)
 
 
 def _greatest_percent(free_mib: int, total_mib: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 
 from hami_platform.domain import fit, nodes, quota, score
@@ -41,6 +41,14 @@ class Rejections(Mapping[str, Rejection]):
         if name not in self._known:
             self._known[name] = self._question.rejection(name)
         return self._known[name]
+
+    def values(self) -> ValuesView[Rejection]:
+        """All rejections, made at once: iterating one by one costs as much again."""
+        known, rejection = self._known, self._question.rejection
+        for name in self._names:
+            if name not in known:
+                known[name] = rejection(name)
+        return {name: known[name] for name in self._names}.values()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -86,6 +94,7 @@ class Question:
     headroom: quota.Headroom
     defaults: Defaults
     terms: fit.Terms
+    only_ask: DeviceRequest | None
 
     def fit(self, name: str) -> fit.Fitted | Rejection:
         """Fit the pod on one node; an unknown node is a rejection."""
@@ -96,17 +105,18 @@ class Question:
 
     def rejection(self, name: str) -> Rejection:
         """Why a node that the screen dropped does not fit, with exact counts."""
-        node, ask = self.nodes.get(name), self.only_ask()
-        short = fit.refusal(node, ask, self.terms) if node is not None and ask is not None else None
+        node = self.nodes.get(name)
+        short = fit.refusal(node, self.only_ask, self.terms) if node is not None and self.only_ask is not None else None
         found = short or self.fit(name)
         if isinstance(found, fit.Fitted):
             raise AssertionError(f"the screen dropped {name}, which fits")
         return found
 
-    def only_ask(self) -> DeviceRequest | None:
-        """The pod's only device request, if it has just one."""
-        asks = [ask for container in self.request.containers for ask in container.devices if ask.count > 0]
-        return asks[0] if len(asks) == 1 else None
+
+def _only_ask(request: PodRequest) -> DeviceRequest | None:
+    """The pod's only device request, if it has just one."""
+    asks = [ask for container in request.containers for ask in container.devices if ask.count > 0]
+    return asks[0] if len(asks) == 1 else None
 
 
 def place(
@@ -128,7 +138,7 @@ def place(
     """
     terms = fit.terms_of(request, defaults, headroom, strategies)
     names = tuple(dict.fromkeys(candidates))
-    question = Question(known, names, request, headroom, defaults, terms)
+    question = Question(known, names, request, headroom, defaults, terms, _only_ask(request))
     queue, dropped = _screened(question, score.spreads_nodes(request.constraints, defaults))
     heapq.heapify(queue)
     placement: Placement | None = None
@@ -182,5 +192,9 @@ def summary(rejections: Mapping[str, Rejection]) -> str:
 
 
 def _dominant_counts(rejections: Mapping[str, Rejection]) -> list[tuple[str, int]]:
-    counts = Counter(rejection.dominant().value for rejection in rejections.values())
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    counts = Counter(rejection.whole or _dominant(rejection) for rejection in rejections.values())
+    return sorted(((reason.value, count) for reason, count in counts.items()), key=lambda item: (-item[1], item[0]))
+
+
+def _dominant(rejection: Rejection) -> Reason:
+    return next(iter(rejection.counts)) if len(rejection.counts) == 1 else rejection.dominant()
