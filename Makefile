@@ -61,6 +61,7 @@ docs: $(STAMP) ## Write the pages that are made from code
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the acceptance tests on a real control plane (needs Go the first time)
+	$(BIN)/python -m tests.cluster.binaries
 	time $(PYTEST) -q -n0 -m e2e tests/e2e $(ARGS)
 
 .PHONY: browser
