@@ -9,14 +9,15 @@ from typing import Any
 
 from accounting import ledger, live_view
 from accounting.models import NodeLock, Pod, Trace
-from accounting.services import quotas
-from hami_platform.domain import vendors
+from accounting.services import namespaces, quotas
+from accounting.services.device_config import device_config
+from hami_platform.domain import quota
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.view import View
 from hami_platform.domain.wire import pod_devices
-from tests.cluster.access import USER
 
 Row = dict[str, Any]
+ACTOR = "acceptance-test"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 
@@ -71,8 +72,8 @@ def used_mib(namespace: str) -> int:
 def quota_set(namespace: str, mode: str | None, limits: dict[str, int | None]) -> None:
     """Set the namespace's default quota and, where given, its mode."""
     if mode is not None:
-        quotas.namespace_set(name=namespace, mode=mode, actor=USER, reason="acceptance test")
-    quotas.quota_set(namespace=namespace, limits=limits, actor=USER, reason="acceptance test")
+        namespaces.namespace_save(name=namespace, mode=mode, actor=ACTOR, reason="acceptance test")
+    quotas.quota_set(namespace=namespace, limits=quota.Limits(**limits), actor=ACTOR, reason="acceptance test")
 
 
 def traces(namespace: str, name: str) -> list[Row]:
@@ -103,7 +104,7 @@ def decoded(annotations: dict[str, str]) -> list[Row]:
 
 def managed_resources() -> list[str]:
     """Every extended resource that a vendor declares."""
-    return sorted(vendors.managed_resources())
+    return list(device_config().resource_names)
 
 
 ANSWERS = {
