@@ -1,0 +1,197 @@
+"""`/filter` and `/bind`: parse, ask one service, spell the answer as kube-scheduler reads it.
+
+The text of a refusal is constant while the refusal is the same in kind: kube-scheduler stores it in the pod, and a
+changed text would wake the pod at once. HAMi's exact lists go to trace and event; strict mode puts them on the wire.
+A fault is always `Error`, never an empty list, which kube-scheduler would read as "does not fit".
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping
+
+import msgspec
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounting import ledger
+from accounting.services import device_config, placements, seen
+from hami_platform import env, logs, metrics
+from hami_platform.domain.reasons import Reason
+from hami_platform.kube import connection
+from scheduler_ext import binder, edge, events, node_queue, protocol, traces
+
+_log = logs.get(__name__)
+_filter_s = metrics.histogram(
+    "hami_platform_filter_duration_seconds", "Time to answer /filter.", ("verdict",),
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5),
+)  # fmt: skip
+_bind_s = metrics.histogram(
+    "hami_platform_bind_duration_seconds", "Time to answer /bind, waiting for the node included.", ("verdict",),
+    buckets=(0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 15, 30),
+)  # fmt: skip
+_refused = metrics.counter("hami_platform_filter_refusals_total", "Refused placements by dominant reason.", ("reason",))
+
+FAILED, SUCCEEDED = "FilteringFailed", "FilteringSucceed"
+BIND_FAILED, BIND_SUCCEEDED = "BindingFailed", "BindingSucceed"
+TOLD_NODES = 20  # names in an event; its message is cut at 1024 anyway
+
+
+class FilterView(edge.MachineView):
+    """Where a pod may go. kube-scheduler's `filterVerb`."""
+
+    limit = protocol.FILTER_LIMIT
+
+    def post(self, request: Request) -> Response:
+        """Always 200; what went wrong is in `Error`."""
+        began = time.monotonic()
+        try:
+            verdict, result = filter_pod(protocol.filter_args(self.body(request)))
+        except protocol.BadBody as error:
+            verdict, result = traces.ERROR, protocol.FilterResult(error=str(error))
+        except ledger.LedgerUnavailable as error:
+            verdict, result = traces.ERROR, protocol.FilterResult(error=f"the ledger is unavailable: {error}")
+        _filter_s.labels(verdict).observe(time.monotonic() - began)
+        return Response(result)
+
+
+def filter_pod(args: protocol.FilterArgs) -> tuple[str, protocol.FilterResult]:
+    """(verdict, answer). Raises BadBody, LedgerUnavailable."""
+    nodes = args.nodes.by_name() if args.nodes is not None else None
+    names = list(nodes) if nodes is not None else list(args.node_names or ())
+    config = device_config.device_config()
+    asked = seen.from_object(protocol.pod_json(args.pod, "Pod"), config)
+    if asked.problem:
+        return traces.ERROR, protocol.FilterResult(error=f"pod {asked.namespace}/{asked.name}: {asked.problem}")
+    if not asked.request.asks:
+        return "echoed", _fitting(names, nodes, None)
+    if not asked.uid:
+        raise protocol.BadBody("Pod.metadata.uid is missing")
+    simulate = nodes is not None and env.current().node_cache_capable
+    if simulate:
+        answer = placements.placement_simulate(seen=asked, candidates=names)
+    else:
+        answer = placements.placement_reserve(seen=asked, candidates=names, config=config)
+    verdict = _verdict(answer)
+    if not simulate:
+        _tell(asked, answer, verdict, names)
+    return verdict, _spell(answer, names, nodes, simulate=simulate)
+
+
+def _verdict(answer: placements.FilterAnswer) -> str:
+    if answer.error:
+        return traces.ERROR
+    return traces.PLACED if answer.node else traces.REFUSED
+
+
+def _spell(
+    answer: placements.FilterAnswer, names: list[str], nodes: Mapping[str, msgspec.Raw] | None, *, simulate: bool
+) -> protocol.FilterResult:
+    if answer.error:
+        return protocol.FilterResult(error=answer.error)
+    if not answer.node:
+        return protocol.FilterResult(failed_nodes=_failed(answer, names))
+    chosen = [answer.node]
+    if simulate and answer.decision is not None:
+        chosen = [name for name, _ in answer.decision.fitting]
+    return _fitting(chosen, nodes, None if env.current().strict_hami else _others(answer))
+
+
+def _fitting(
+    names: list[str], nodes: Mapping[str, msgspec.Raw] | None, failed: Mapping[str, str] | None
+) -> protocol.FilterResult:
+    """In the form in which kube-scheduler asked."""
+    if nodes is None:
+        return protocol.FilterResult(node_names=names, failed_nodes=failed)
+    return protocol.FilterResult(nodes=protocol.echoed([nodes[name] for name in names]), failed_nodes=failed)
+
+
+def _failed(answer: placements.FilterAnswer, names: list[str]) -> Mapping[str, str]:
+    if answer.decision is None or not env.current().strict_hami:
+        return dict.fromkeys(names, answer.reason)
+    return {name: rejection.text() for name, rejection in answer.decision.rejections.items()}
+
+
+def _others(answer: placements.FilterAnswer) -> Mapping[str, str] | None:
+    """Of a success: the nodes that were found not to fit, all under one word, since nobody stores it."""
+    if answer.decision is None or not answer.decision.rejections:
+        return None
+    rejections = answer.decision.rejections
+    word = rejections[next(iter(rejections))].dominant().value
+    return dict.fromkeys(rejections, word)
+
+
+def _tell(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, names: list[str]) -> None:
+    """Log, trace, count and event of one decision; nothing here waits."""
+    _log.info(
+        "filter", verdict=verdict, uid=asked.uid, namespace=asked.namespace, pod=asked.name, node=answer.node,
+        reason=answer.reason if verdict == traces.REFUSED else answer.error,
+    )  # fmt: skip
+    reason = answer.reason if verdict == traces.REFUSED else ""
+    summary = answer.error or answer.quota
+    traces.keep(
+        traces.Decided(
+            asked.uid, asked.namespace, asked.name, verdict, reason=reason, summary=summary,
+            revision=answer.revision, decision=answer.decision,
+        )
+    )  # fmt: skip
+    if verdict == traces.REFUSED:
+        _refused.labels(reason or "none").inc()
+    events.tell(_event(asked, answer, verdict, names))
+
+
+def _event(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, names: list[str]) -> events.PodEvent:
+    if verdict == traces.PLACED:
+        fitting = answer.decision.fitting if answer.decision else ()
+        fits = ",".join(f"{name}:{score:.2f}" for name, score in fitting[:TOLD_NODES])
+        not_fit = len(answer.decision.rejections) if answer.decision else 0
+        text = f"find fit node({answer.node}), {not_fit} nodes not fit, {len(fitting)} nodes fit({fits})"
+        return _pod_event(asked, SUCCEEDED, text, events.NORMAL)
+    if verdict == traces.ERROR:
+        return _pod_event(asked, FAILED, answer.error, events.WARNING)
+    if answer.quota:
+        return _pod_event(asked, FAILED, f"{Reason.RESOURCE_QUOTA_NOT_FIT.value}: {answer.quota}", events.WARNING)
+    return _pod_event(asked, FAILED, f"no available node, {len(names)} nodes do not meet", events.WARNING)
+
+
+def _pod_event(asked: seen.PodSeen, reason: str, message: str, type_: str) -> events.PodEvent:
+    return events.PodEvent(asked.namespace, asked.name, asked.uid, reason, message, type_)
+
+
+class BindView(edge.MachineView):
+    """Puts a pod on its node. kube-scheduler's `bindVerb`."""
+
+    limit = protocol.BIND_LIMIT
+
+    def post(self, request: Request) -> Response:
+        """Always 200; an empty `Error` means that the pod is bound."""
+        began = time.monotonic()
+        try:
+            args = protocol.bind_args(self.body(request))
+        except protocol.BadBody as error:
+            return Response(protocol.BindResult(error=str(error)))
+        error_text = the_binder().bind(args)
+        verdict = traces.ERROR if error_text else "bound"
+        _bind_s.labels(verdict).observe(time.monotonic() - began)
+        _log.info(
+            "bind", verdict=verdict, uid=args.pod_uid, namespace=args.pod_namespace, pod=args.pod_name,
+            node=args.node, error=error_text,
+        )  # fmt: skip
+        events.tell(_bind_event(args, error_text))
+        return Response(protocol.BindResult(error=error_text))
+
+
+def _bind_event(args: protocol.BindArgs, error: str) -> events.PodEvent:
+    where = f"{args.pod_namespace}/{args.pod_name}"
+    reason, text, type_ = BIND_SUCCEEDED, f"Successfully binding node [{args.node}] to {where}", events.NORMAL
+    if error:
+        reason, text, type_ = BIND_FAILED, error, events.WARNING
+    return events.PodEvent(args.pod_namespace, args.pod_name, args.pod_uid, reason, text, type_)
+
+
+@functools.cache
+def the_binder() -> binder.Binder:
+    """This process's binder. Half of the threads stay for everything else."""
+    queue: node_queue.NodeQueue[str] = node_queue.NodeQueue(max(1, env.current().listener_threads // 2))
+    return binder.Binder(connection.api(), device_config.device_config(), queue)

@@ -1,0 +1,134 @@
+"""Decisions kept for people: why a pod waits, in numbers, long after kube-scheduler's event is gone.
+
+Rows are written in batches off the hot path, one per pod, verdict and reason; a repeat only counts up. What is written
+about a refusal beside it (`Refusal`) is what waking goes by. Must not know: how a decision is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import connection as database
+from django.db import models, transaction
+from django.utils import timezone
+
+from accounting import ledger
+from accounting.models import Refusal, Trace
+from hami_platform import metrics
+from hami_platform.domain import place
+from scheduler_ext import background
+
+PLACED, REFUSED, DENIED, ERROR = "placed", "refused", "denied", "error"
+NODES_KEPT = 200  # of a refusal over thousands of nodes; the summary counts them all
+SUMMARY_MAX = 1000
+
+_dropped = metrics.counter("hami_platform_traces_dropped_total", "Decisions not kept because the writer was behind.")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision. decision is looked at by the writer, not by whoever decided: counting exactly costs time."""
+
+    uid: str
+    namespace: str
+    pod: str
+    verdict: str
+    reason: str = ""
+    summary: str = ""
+    revision: int = 0
+    decision: place.Decision | None = None
+    at: datetime = field(default_factory=timezone.now)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.uid, self.verdict, self.reason)
+
+
+def keep(decided: Decided) -> None:
+    """Queue it for writing; returns at once."""
+    if not _queue.put(decided):
+        _dropped.inc()
+
+
+def write(batch: Iterable[Decided]) -> None:
+    """Write decisions now. The last of each pod and reason gives the row its text."""
+    latest: dict[tuple[str, str, str], Decided] = {}
+    times: dict[tuple[str, str, str], int] = {}
+    last: dict[str, Decided] = {}
+    for one in batch:
+        latest[one.key] = last[one.uid] = one
+        times[one.key] = times.get(one.key, 0) + 1
+    try:
+        cluster = ledger.cluster_id()
+        rows = {key: _row(one) for key, one in latest.items()}
+        with transaction.atomic():
+            for key in sorted(rows):  # in one order everywhere, so that two writers never wait for each other
+                _trace(cluster, latest[key], rows[key], times[key])
+            for uid in sorted(last):
+                _refusal(cluster, last[uid])
+    finally:
+        if not database.in_atomic_block:
+            database.close()
+
+
+def _trace(cluster: int, one: Decided, row: Mapping[str, Any], times: int) -> None:
+    same = Trace.objects.filter(cluster=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason)
+    if same.update(**row, times=models.F("times") + times):
+        return
+    Trace.objects.bulk_create(
+        [
+            Trace(
+                cluster_id=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason, namespace=one.namespace,
+                pod_name=one.pod, first_at=one.at, times=times, **row,
+            )
+        ],
+        ignore_conflicts=True,  # another replica was first; its row says the same
+    )  # fmt: skip
+
+
+def _refusal(cluster: int, one: Decided) -> None:
+    """The pod's last refusal, or none since it was placed."""
+    rows = Refusal.objects.filter(cluster=cluster, pod_uid=one.uid)
+    if one.verdict == PLACED:
+        rows.delete()
+    elif one.verdict == REFUSED:
+        values = {"revision": one.revision, "at": one.at, "reason": one.reason, "summary": _summary(one)}
+        if not rows.update(**values):
+            fresh = Refusal(cluster_id=cluster, pod_uid=one.uid, since=one.at, **values)
+            Refusal.objects.bulk_create([fresh], ignore_conflicts=True)
+
+
+def _row(one: Decided) -> dict[str, Any]:
+    detail = _detail(one)
+    digest = hashlib.sha256(repr((one.key, one.revision, sorted(detail.items()))).encode()).hexdigest()
+    return {
+        "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": one.at, "inputs_hash": digest,
+    }  # fmt: skip
+
+
+def _summary(one: Decided) -> str:
+    if one.summary or one.decision is None:
+        return one.summary[:SUMMARY_MAX]
+    if one.decision.placement is not None:
+        return f"node {one.decision.placement.node}"[:SUMMARY_MAX]
+    return place.summary(one.decision.rejections)[:SUMMARY_MAX]
+
+
+def _detail(one: Decided) -> dict[str, Any]:
+    """HAMi's own text for each refused node; on success also the devices that were chosen."""
+    if one.decision is None:
+        return {}
+    names = sorted(one.decision.rejections)
+    texts = {name: one.decision.rejections[name].text() for name in names[:NODES_KEPT]}
+    detail: dict[str, Any] = {"nodes": texts, "nodes_left_out": max(0, len(names) - NODES_KEPT)}
+    if one.decision.placement is not None:
+        shares = one.decision.placement.shares
+        detail["devices"] = [[one.container, one.uuid, one.memory_mib, one.core_percent] for one in shares]
+    return detail
+
+
+_queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=2000, linger_s=0.2)
