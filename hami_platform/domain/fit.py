@@ -5,6 +5,7 @@ Works on trial copies and returns values. Knows one node and one pod; which node
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -103,6 +104,17 @@ def fit(node: NodeState, request: PodRequest, terms: Terms) -> Fitted | Rejectio
             sequence.add(container.kind, taken)
             rows += taken
     return Fitted(tuple(rows), node.score)
+
+
+def charges(shares: Iterable[Share]) -> tuple[quota.Charge, ...]:
+    """What a pod with these rows is charged: the greatest amounts it holds on each device over its life."""
+    sequence = trial.Sequence()
+    rows = tuple(shares)
+    for _, group in itertools.groupby(rows, key=lambda share: share.container_index):
+        of_container = tuple(group)
+        sequence.add(of_container[0].kind, of_container)
+    models = {share.key: share.model for share in rows}
+    return quota.charges_of(sequence.held(), models, sequence.largest_mib)
 
 
 def _binding_headroom(node: NodeState, terms: Terms) -> quota.Headroom | None:

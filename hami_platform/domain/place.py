@@ -181,19 +181,20 @@ def dominant_text(rejections: Mapping[str, Rejection]) -> str:
 
     Constant while the state is the same in kind, so that kube-scheduler does not wake the pod by a changed message.
     """
-    counts = _dominant_counts(rejections)
-    return counts[0][0] if counts else ""
+    reasons = dominant_reasons(rejections)
+    return reasons[0][0].value if reasons else ""
 
 
 def summary(rejections: Mapping[str, Rejection]) -> str:
     """`0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch`: each node counts once, under its dominant reason."""
-    words = ", ".join(f"{count} {word}" for word, count in _dominant_counts(rejections))
+    words = ", ".join(f"{count} {reason.value}" for reason, count in dominant_reasons(rejections))
     return f"0/{len(rejections)} nodes: {words}" if words else "0/0 nodes"
 
 
-def _dominant_counts(rejections: Mapping[str, Rejection]) -> list[tuple[str, int]]:
+def dominant_reasons(rejections: Mapping[str, Rejection]) -> tuple[tuple[Reason, int], ...]:
+    """How many nodes each dominant reason refuses, most frequent first, ties by name."""
     counts = Counter(rejection.whole or _dominant(rejection) for rejection in rejections.values())
-    return sorted(((reason.value, count) for reason, count in counts.items()), key=lambda item: (-item[1], item[0]))
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0].value)))
 
 
 def _dominant(rejection: Rejection) -> Reason:

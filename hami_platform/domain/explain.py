@@ -1,0 +1,107 @@
+"""Why a pod has no node, in words and numbers, and whether it ever could have one.
+
+Reads a decision; takes none. Knows no clock and no page: texts are plain sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hami_platform.domain import fit, nodes, place, quota
+from hami_platform.domain.devices import Held
+from hami_platform.domain.reasons import Reason, Rejection
+from hami_platform.domain.requests import PodRequest
+
+
+class Verdict(StrEnum):
+    """What a refusal means for the one who waits."""
+
+    FITS = "fits"
+    NO_FIT_NOW = "no_fit_now"
+    NEVER_FITS = "never_fits"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetail:
+    """One refused node: its dominant reason and HAMi's list of counts."""
+
+    node: str
+    dominant: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to "why is my pod pending".
+
+    headline: `0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch`, or the chosen node. reasons: nodes per dominant
+    reason, most frequent first. nodes: one per refused candidate, by name. excess: the limit that refuses, where quota
+    does.
+    """
+
+    verdict: Verdict
+    headline: str
+    reasons: tuple[tuple[Reason, int], ...] = ()
+    nodes: tuple[NodeDetail, ...] = ()
+    excess: quota.Excess | None = None
+
+
+def explain(decision: place.Decision, request: PodRequest) -> Explanation:
+    """Explain a decision about `request`. Looks at every candidate: for pages and events, not for the hot path."""
+    if decision.placement is not None:
+        return Explanation(Verdict.FITS, f"fits on {decision.placement.node}")
+    rejections = decision.rejections
+    details = tuple(
+        NodeDetail(name, rejection.dominant(), rejection.text()) for name, rejection in sorted(rejections.items())
+    )
+    return Explanation(
+        Verdict.NO_FIT_NOW if fits_when_empty(decision, request) else Verdict.NEVER_FITS,
+        place.summary(rejections),
+        place.dominant_reasons(rejections),
+        details,
+        _excess(decision, request, rejections),
+    )
+
+
+def fits_when_empty(decision: place.Decision, request: PodRequest) -> bool:
+    """Whether the pod would fit if nothing ran: on one of the candidates, all devices healthy, not cordoned and unused,
+    no node locked, and no quota in use. Limits, labels, models and reserved memory stay."""
+    question = decision.question
+    unused = quota.Headroom(
+        tuple((rule, quota.Amounts()) for rule, _ in question.headroom.rules), question.headroom.enforced
+    )
+    terms = fit.terms_of(request, question.defaults, unused, question.terms.strategies)
+    known = (question.nodes[name] for name in question.candidates if name in question.nodes)
+    empty = {_kind(node, request): node for node in map(emptied, known)}
+    return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty.values())
+
+
+def emptied(node: nodes.NodeState) -> nodes.NodeState:
+    """The node with all of its devices in order and nothing held."""
+    devices = tuple(
+        nodes.DeviceState(replace(state.device, healthy=True, cordoned=False), Held()) for state in node.devices
+    )
+    return nodes.NodeState(node.name, devices, None, node.pair_scores)
+
+
+def _kind(node: nodes.NodeState, request: PodRequest) -> object:
+    """Nodes of one kind fit the same pods, and large clusters have few kinds. A request for uuids tells nodes apart."""
+    wanted = request.constraints
+    if wanted.use_uuids is not None or wanted.nouse_uuids is not None:
+        return node.name
+    return tuple(replace(state.device, uuid="", model=state.device.model.lower()) for state in node.devices)
+
+
+def _excess(decision: place.Decision, request: PodRequest, rejections: Mapping[str, Rejection]) -> quota.Excess | None:
+    """The limit that stands in the way of a node on which the pod would fit but for quota."""
+    question = decision.question
+    free = fit.terms_of(request, question.defaults, quota.UNLIMITED, question.terms.strategies)
+    for name in sorted(rejections):
+        if Reason.RESOURCE_QUOTA_NOT_FIT in rejections[name].counts:
+            node = question.nodes[name]
+            fitted = fit.fit(node, request, free)
+            if isinstance(fitted, fit.Fitted):
+                return quota.excess(question.headroom, fit.charges(fitted.shares))
+    return None
