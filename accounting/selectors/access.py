@@ -20,8 +20,8 @@ MANAGERS = frozenset({Role.Name.OPERATOR, Role.Name.TENANT_ADMIN})
 class Reach:
     """What one person may see and change.
 
-    everything: all namespaces and tenants. operates: may change whatever people can change. namespaces, tenants (ids): the
-    visible ones otherwise. manages: namespaces whose quotas the person may set.
+    everything: all namespaces and tenants. operates: may change whatever people can change. namespaces, tenants: the
+    visible names and ids otherwise. manages: namespaces whose quotas the person may set.
     """
 
     everything: bool = False

@@ -6,8 +6,8 @@ from typing import Any
 
 from accounting import ledger
 from accounting.ledger import Entry
-from accounting.models import Finding, Pod, PodState
-from accounting.services import edits, errors, pod_rows
+from accounting.models import Pod, PodState
+from accounting.services import edits, errors, findings, pod_rows, usage
 
 KIND = "released-by-hand"
 
@@ -60,12 +60,9 @@ def _end_bound(entry: Entry, pod: Pod, reason: str) -> None:
     }
     evidence["shares"] = list(pod.shares.values("container", "vendor", "uuid", "memory_mib", "core_percent"))
     message = f"{pod} was {pod.state} on {pod.node} when its shares were released by hand; its devices may be over-used"
-    found = {"message": message[:1000], "evidence": evidence, "last_seen_at": entry.at}
     pod_rows.pod_end(entry, pod)
-    Finding.objects.update_or_create(
-        cluster_id=entry.clock.cluster_id, kind=KIND, subject=str(pod), repaired_at=None,
-        defaults=found, create_defaults=found | {"found_at": entry.at},
-    )  # fmt: skip
+    usage.intervals_close(entry, pod)
+    findings.finding_raise(entry, kind=KIND, subject=str(pod), message=message[:1000], evidence=evidence)
 
 
 def _say_why(entry: Entry, pod: Pod, reason: str) -> None:

@@ -34,7 +34,7 @@ def person(role: str, **scope: str) -> Client:
 def quota_form(**entered: str) -> dict[str, str]:
     blank = dict.fromkeys((*models.Quota.LIMITS, "vendor", "model_pattern"), "")
     times = {f"valid_{end}_{part}": "" for end in ("from", "until") for part in (0, 1)}
-    return {"name": "default", "reason": "more", "version": "1"} | blank | times | entered
+    return {"name": "default", "reason": "more", "seen_version": "1"} | blank | times | entered
 
 
 def test_refusal_is_shown_at_its_field_and_nothing_is_written(desk: Client) -> None:
@@ -51,9 +51,9 @@ def test_lost_update_is_refused_in_the_form(desk: Client) -> None:
     row = quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=1), **WHY)
     quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=2), **WHY)
     at = reverse("admin:accounting_quota_change", args=[row.pk])
-    answer = desk.post(at, quota_form(memory_mib="3", version="1"))
+    answer = desk.post(at, quota_form(memory_mib="3", seen_version="1"))
     assert "it is now 2" in str(answer.context["adminform"].form.errors)
-    assert desk.post(at, quota_form(memory_mib="3", version="2")).status_code == 302
+    assert desk.post(at, quota_form(memory_mib="3", seen_version="2")).status_code == 302
 
 
 def test_change_without_a_reason_is_refused(desk: Client) -> None:

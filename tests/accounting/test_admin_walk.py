@@ -1,11 +1,12 @@
-"""A walk over every registered admin: what can be changed there writes one Journal row and one history row, and the folded
-View equals a loaded one; what cannot be changed is shown."""
+"""A walk over every registered admin: what can be changed there writes one Journal row and one history row, and the
+folded View equals a loaded one; what cannot be changed is shown."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ Form = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entries:
-    """How one admin is used: what is entered to add a row and to change one, and how a row to change or delete is made."""
+    """How one admin is used: what is entered to add and to change a row, and how a row to change or delete is made."""
 
     make: Callable[[], Model]
     add: Callable[[], Form] | None = None
@@ -55,7 +56,7 @@ def hold() -> models.Hold:
 
 def price() -> models.Price:
     day = ledger.database_time().date()
-    return prices.price_set(vendor="NVIDIA", model_pattern="*A10*", device_hour=1, valid_from=day, **WHY)  # type: ignore[arg-type]
+    return prices.price_set(vendor="NVIDIA", model_pattern="*A10*", device_hour=Decimal(1), valid_from=day, **WHY)
 
 
 def role() -> models.Role:
@@ -92,9 +93,9 @@ WALK: dict[type[Model], Entries] = {
     models.Quota: Entries(
         make=lambda: quotas.quota_set(namespace="nlp", limits=Limits(devices=3), **WHY),
         add=lambda: no_limits(
-            namespace=rows.namespace_row("nlp").pk, tenant="", name="added", memory_mib="0", version="0"
+            namespace=rows.namespace_row("nlp").pk, tenant="", name="added", memory_mib="0", seen_version="0"
         ),
-        change=lambda: no_limits(name="default", devices="4", version="1"),
+        change=lambda: no_limits(name="default", devices="4", seen_version="1"),
         kind="quota",
     ),
     models.Device: Entries(
