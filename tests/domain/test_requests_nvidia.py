@@ -172,7 +172,7 @@ def test_a_bare_request_tells_the_containers_of_a_pod_with_bad_amounts() -> None
 
 @pytest.mark.parametrize("spec", [[], {"containers": {}}, {"containers": [3]}, {"containers": [{"resources": []}]}])
 def test_what_has_no_shape_of_a_pod_is_refused(spec: Any) -> None:
-    with pytest.raises(errors.RequestError):
+    with pytest.raises(errors.WireError, match="spec"):
         parse.pod_request({"spec": spec}, CONFIG)
 
 

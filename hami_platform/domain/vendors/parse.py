@@ -34,15 +34,14 @@ class Declared:
 
 
 def pod_request(pod: Mapping[str, Any], config: base.DeviceConfig) -> requests.PodRequest:
-    """What the pod asks for. Raises RequestError."""
+    """What the pod asks for. Raises RequestError; WireError for what has no shape of a pod."""
     return request(declared(pod), annotations_of(pod), config)
 
 
 def bare_request(pod: Mapping[str, Any]) -> requests.PodRequest:
     """The pod's containers without what they ask for: enough to tell inits, sidecars and apps apart.
 
-    For pods that run already, whose amounts nobody can refuse any more. Raises RequestError only for a pod without the
-    shape of one.
+    For pods that run already, whose amounts nobody can refuse any more. Raises WireError.
     """
     return requests.PodRequest(tuple(requests.ContainerRequest(one.name, one.kind) for one in declared(pod)))
 
@@ -58,8 +57,8 @@ def request(containers: Sequence[Declared], notes: Mapping[str, str], config: ba
 
 
 def declared(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
-    """The pod's containers: inits first, then apps, in spec order. Raises RequestError for what has no such shape."""
-    spec = _mapping(pod.get("spec"), "spec")
+    """The pod's containers: inits first, then apps, in spec order. Raises WireError."""
+    spec = mapping(pod.get("spec"), "spec")
     inits = _containers(spec, "initContainers")
     apps = _containers(spec, "containers")
     found = [_declared(raw, _init_kind(raw), f"/spec/initContainers/{i}") for i, raw in enumerate(inits)]
@@ -69,15 +68,15 @@ def declared(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
 
 def ephemeral(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
     """The pod's ephemeral containers, which can never have devices."""
-    found = _containers(_mapping(pod.get("spec"), "spec"), "ephemeralContainers")
+    found = _containers(mapping(pod.get("spec"), "spec"), "ephemeralContainers")
     kind = devices.ContainerKind.APP
     return tuple(_declared(raw, kind, f"/spec/ephemeralContainers/{i}") for i, raw in enumerate(found))
 
 
 def annotations_of(pod: Mapping[str, Any]) -> Mapping[str, str]:
-    """The pod's annotations; none reads as empty. Raises RequestError."""
-    metadata = _mapping(pod.get("metadata"), "metadata")
-    return {key: str(value) for key, value in _mapping(metadata.get("annotations"), "annotations").items()}
+    """The pod's annotations; none reads as empty. Raises WireError."""
+    metadata = mapping(pod.get("metadata"), "metadata")
+    return {key: str(value) for key, value in mapping(metadata.get("annotations"), "annotations").items()}
 
 
 def mentions(container: Declared, names: Iterable[str]) -> bool:
@@ -117,6 +116,15 @@ def integer(container: Declared, resource: str, *, most: int, unit_mib: int | No
 def refusal(container: Declared, key: str, why: str) -> errors.RequestError:
     """The error for one container and key, as a sentence that says both."""
     return errors.RequestError(f"container {container.name}: {key}: {why}", container=container.name, key=key)
+
+
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """An object of the pod's JSON; absent and null read as empty. Raises WireError."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.WireError("an object is expected", field=where)
+    return value
 
 
 def _asks(container: Declared, config: base.DeviceConfig) -> tuple[requests.DeviceRequest, ...]:
@@ -160,13 +168,13 @@ def _init_kind(raw: Mapping[str, Any]) -> devices.ContainerKind:
 
 
 def _declared(raw: Mapping[str, Any], kind: devices.ContainerKind, path: str) -> Declared:
-    resources = _mapping(raw.get("resources"), f"{path}/resources")
+    resources = mapping(raw.get("resources"), f"{path}/resources")
     return Declared(
         name=str(raw.get("name") or ""),
         kind=kind,
         path=path,
-        limits=_mapping(resources.get("limits"), f"{path}/resources/limits"),
-        requests=_mapping(resources.get("requests"), f"{path}/resources/requests"),
+        limits=mapping(resources.get("limits"), f"{path}/resources/limits"),
+        requests=mapping(resources.get("requests"), f"{path}/resources/requests"),
         raw=raw,
     )
 
@@ -174,14 +182,5 @@ def _declared(raw: Mapping[str, Any], kind: devices.ContainerKind, path: str) ->
 def _containers(spec: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = spec.get(key)
     if found is not None and not isinstance(found, list):
-        raise errors.RequestError(f"spec.{key}: an array is expected", key=key)
-    return [_mapping(raw, f"spec.{key}[{i}]") for i, raw in enumerate(found or ())]
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """An object of the JSON; absent and null read as empty."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise errors.RequestError(f"{where}: an object is expected", key=where)
-    return value
+        raise errors.WireError("an array is expected", field=f"spec.{key}")
+    return [mapping(raw, f"spec.{key}[{i}]") for i, raw in enumerate(found or ())]
