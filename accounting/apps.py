@@ -12,4 +12,4 @@ class AccountingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from hami_platform import celery  # noqa: F401, PLC0415  (Celery must not load before the app registry)
+        from hami_platform import celery  # noqa: F401  (Celery must not load before the app registry)

@@ -12,7 +12,8 @@ PROBE_INTERVAL_S = 0.25
 
 
 class LedgerUnavailable(Exception):
-    """The database cannot be reached, or its Clock is held by a stopped process. Nobody's input is at fault; try again."""
+    """The database cannot be reached, or its Clock is held by a stopped process. Nobody's input is at fault; try
+    again."""
 
 
 class Breaker:

@@ -1,7 +1,7 @@
 """The ledger transaction: one writer at a time, in an order that everybody can follow.
 
-`transaction()` takes the cluster's Clock, gives out the database's time, and appends the Journal. It must not know what services
-write. The only module with SQL of a particular database.
+`transaction()` takes the cluster's Clock, gives out the database's time, and appends the Journal. It must not know
+what services write. The only module with SQL of a particular database.
 """
 
 from __future__ import annotations
@@ -47,10 +47,16 @@ class Entry:
         """Journal that the row `key` of `kind` changed; `values` are what readers of the activity want to see."""
         self.rows.append(
             Journal(
-                cluster_id=self.clock.cluster_id, revision=self.revision, at=self.at, kind=kind, key=str(key),
-                cause=self.cause, actor=self.actor, values=values,
+                cluster_id=self.clock.cluster_id,
+                revision=self.revision,
+                at=self.at,
+                kind=kind,
+                key=str(key),
+                cause=self.cause,
+                actor=self.actor,
+                values=values,
             )
-        )  # fmt: skip
+        )
 
     def write(self) -> None:
         """Give the recorded rows their revision. A transaction that changed nothing takes none."""
@@ -102,7 +108,8 @@ def _found(cluster: Cluster) -> None:
 def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Iterator[Entry]:
     """Run the block as the ledger's one writer; journal what it records; commit, or leave no trace.
 
-    May be nested: the inner block joins the outer one's revision, under a savepoint. `fence` is the watcher epoch that must still
+    May be nested: the inner block joins the outer one's revision, under a savepoint. `fence` is the watcher epoch
+    that must still
     be current (Fenced otherwise). Raises LedgerUnavailable when the database or the Clock cannot be had in time.
     """
     running: Entry | None = getattr(_local, "entry", None)
@@ -152,7 +159,9 @@ def current() -> Entry | None:
 
 def database_time() -> datetime:
     """The database's clock now (not the transaction's start): all leases and ages use it."""
-    sql = "SELECT clock_timestamp()" if connection.vendor == "postgresql" else "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
+    sql = "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
+    if connection.vendor == "postgresql":
+        sql = "SELECT clock_timestamp()"
     with connection.cursor() as cursor:
         cursor.execute(sql)
         value = cursor.fetchone()[0]
@@ -182,7 +191,8 @@ def snapshot() -> Iterator[None]:
 
 
 def incarnation_draw(entry: Entry) -> None:
-    """Start a new history: the database was restored or replaced. Nothing is ready until a full compare with the API server."""
+    """Start a new history: the database was restored or replaced. Nothing is ready until a full compare with the API
+    server."""
     drawn = uuid.uuid4().hex
     Clock.objects.filter(pk=entry.clock.pk).update(incarnation=drawn)
     entry.record("clock", "incarnation", incarnation=drawn)

@@ -87,7 +87,8 @@ class LiveView:
 
     def _news(self, folded: ClockRow) -> _News | None:
         """Rows after the folded revision; None when that revision is not in the Journal any more, or is another one."""
-        query = Journal.objects.filter(Q(revision__gt=folded.revision) | Q(seq=0), cluster=self._cluster, revision__gte=folded.revision)
+        since = Q(revision__gte=folded.revision) & (Q(revision__gt=folded.revision) | Q(seq=0))
+        query = Journal.objects.filter(since, cluster=self._cluster)
         found = list(query.order_by("revision", "seq").values_list("revision", "tag", "kind", "key"))
         if not found or found[0][:2] != (folded.revision, folded.tag):
             return None
@@ -102,7 +103,8 @@ class LiveView:
         return _News(clock, dict(keys))
 
     def _lost(self, base: View) -> View:
-        """Behind the pruning: reload. Ahead, or on another history: the database was restored, so a new incarnation as well."""
+        """Behind the pruning: reload. Ahead, or on another history: the database was restored, so a new incarnation
+        as well."""
         clock = Clock.objects.get(cluster=self._cluster)
         if base.clock.revision >= clock.pruned_through and clock.incarnation == base.clock.incarnation:
             with ledger.transaction(cause="history_changed") as entry:

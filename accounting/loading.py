@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Q
-
 from accounting.models import (
     Clock,
     Device,
@@ -40,7 +38,7 @@ def everything(cluster: int) -> rows.Changes:
         clock=clock_row(cluster),
         nodes=_nodes(Node.objects.filter(cluster=cluster)),
         holds=_holds(Hold.objects.filter(cluster=cluster)),
-        pods=_pods(Pod.objects.filter(cluster=cluster).exclude(state=PodState.ENDED)),
+        pods=_live_pods(Pod.objects.filter(cluster=cluster)),
         namespaces=_namespaces(Namespace.objects.filter(cluster=cluster)),
         tenants=_tenants(Tenant.objects.filter(cluster=cluster)),
         quotas=_quotas(Quota.objects.filter(cluster=cluster)),
@@ -52,20 +50,29 @@ def everything(cluster: int) -> rows.Changes:
 def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
     """The rows that the Journal names, as they are now; None for those that are gone (or pods that have ended)."""
     nodes = {key.split("/", 1)[0] for kind in NODE_KINDS for key in keys.get(kind, ())}
-    by_id = {kind: {int(key) for key in keys.get(kind, ())} for kind in ("hold", "pod", "tenant", "quota", "native")}
-    namespaces, locks = keys.get("namespace", set()), keys.get("lock", set())
-    ours = Q(cluster=cluster)
     return rows.Changes(
         clock=clock,
-        nodes=_complete(nodes, _nodes(Node.objects.filter(ours, name__in=nodes)) if nodes else {}),
-        holds=_complete(by_id["hold"], _holds(Hold.objects.filter(ours, pk__in=by_id["hold"])) if by_id["hold"] else {}),
-        pods=_complete(by_id["pod"], _live_pods(ours, by_id["pod"]) if by_id["pod"] else {}),
-        namespaces=_complete(namespaces, _namespaces(Namespace.objects.filter(ours, name__in=namespaces)) if namespaces else {}),
-        tenants=_complete(by_id["tenant"], _tenants(Tenant.objects.filter(ours, pk__in=by_id["tenant"])) if by_id["tenant"] else {}),
-        quotas=_complete(by_id["quota"], _quotas(Quota.objects.filter(ours, pk__in=by_id["quota"])) if by_id["quota"] else {}),
-        natives=_complete(by_id["native"], _natives(NativeQuota.objects.filter(ours, pk__in=by_id["native"])) if by_id["native"] else {}),
-        locks=_complete(locks, _locks(NodeLock.objects.filter(ours, node__in=locks)) if locks else {}),
+        nodes=_named(_nodes, Node, cluster, nodes, "name"),
+        holds=_named(_holds, Hold, cluster, _ids(keys, "hold")),
+        pods=_named(_live_pods, Pod, cluster, _ids(keys, "pod")),
+        namespaces=_named(_namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
+        tenants=_named(_tenants, Tenant, cluster, _ids(keys, "tenant")),
+        quotas=_named(_quotas, Quota, cluster, _ids(keys, "quota")),
+        natives=_named(_natives, NativeQuota, cluster, _ids(keys, "native")),
+        locks=_named(_locks, NodeLock, cluster, keys.get("lock", set()), "node"),
     )
+
+
+def _ids(keys: Keys, kind: str) -> set[int]:
+    return {int(key) for key in keys.get(kind, ())}
+
+
+def _named(read: Any, model: Any, cluster: int, keys: set[Any], column: str = "pk") -> dict[Any, Any]:
+    """The rows of these keys, None for those that are gone. No query where nothing is named."""
+    if not keys:
+        return {}
+    found = read(model.objects.filter(**{"cluster": cluster, f"{column}__in": keys}))
+    return {key: found.get(key) for key in keys}
 
 
 def clock_row(cluster: int) -> rows.ClockRow:
@@ -73,13 +80,11 @@ def clock_row(cluster: int) -> rows.ClockRow:
     return rows.ClockRow(*Clock.objects.values_list("revision", "tag", "incarnation", "compared").get(cluster=cluster))
 
 
-def _complete(keys: Iterable[Any], found: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: found.get(key) for key in keys}
-
-
 def _nodes(query: Any) -> dict[str, rows.NodeRow]:
     nodes = list(
-        query.values_list("pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "gone_vendors").order_by()
+        query.values_list(
+            "pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "gone_vendors"
+        ).order_by()
     )
     by_node: dict[int, list[devices.Device]] = defaultdict(list)
     gone = {pk: set(vendors) for pk, *_, vendors in nodes if vendors}
@@ -90,46 +95,106 @@ def _nodes(query: Any) -> dict[str, rows.NodeRow]:
         name: rows.NodeRow(
             name,
             tuple(sorted(by_node[pk], key=lambda one: (one.vendor, one.index, one.uuid))),
-            retired, agent, unknown, {(a, b): score for a, b, score in pairs},
+            retired,
+            agent,
+            unknown,
+            {(a, b): score for a, b, score in pairs},
         )
         for pk, name, retired, agent, unknown, pairs, _ in nodes
-    }  # fmt: skip
+    }
 
 
 def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
     """(node, device) of each registered device without conflict."""
     found = Device.objects.filter(node__in=nodes, registered=True, conflict=False).order_by()
     columns = (
-        "node_id", "uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy",
-        "mig_profiles", "cordoned", "cordoned_on_node", "reserved_mib",
-    )  # fmt: skip
-    for node, uuid, index, vendor, model, memory, cores, slots, numa, mode, healthy, mig, cordoned, on_node, reserved in (
-        found.values_list(*columns)
-    ):
-        yield node, devices.Device(
-            uuid, index, vendor, model, memory, cores, slots, numa, mode, healthy,
-            tuple(map(mig_profile, mig)), cordoned or on_node, reserved,
-        )  # fmt: skip
+        "node_id",
+        "uuid",
+        "index",
+        "vendor",
+        "model",
+        "memory_mib",
+        "core_percent",
+        "slots",
+        "numa",
+        "mode",
+        "healthy",
+        "mig_profiles",
+        "cordoned",
+        "cordoned_on_node",
+        "reserved_mib",
+    )
+    for (
+        node,
+        uuid,
+        index,
+        vendor,
+        model,
+        memory,
+        cores,
+        slots,
+        numa,
+        mode,
+        healthy,
+        mig,
+        cordoned,
+        on_node,
+        reserved,
+    ) in found.values_list(*columns):
+        yield (
+            node,
+            devices.Device(
+                uuid,
+                index,
+                vendor,
+                model,
+                memory,
+                cores,
+                slots,
+                numa,
+                mode,
+                healthy,
+                tuple(map(mig_profile, mig)),
+                cordoned or on_node,
+                reserved,
+            ),
+        )
 
 
 def mig_profile(stored: Mapping[str, Any]) -> devices.MigProfile:
-    """A profile as Device.mig_profiles stores it: name, memory_mib, core_percent, slice_count, placements [[start, size], …]."""
+    """A profile as Device.mig_profiles stores it: name, memory_mib, core_percent, slice_count, placements [[start,
+    size], …]."""
     return devices.MigProfile(
-        stored["name"], stored["memory_mib"], stored["core_percent"], stored["slice_count"],
+        stored["name"],
+        stored["memory_mib"],
+        stored["core_percent"],
+        stored["slice_count"],
         tuple(devices.MigPlacement(start, size) for start, size in stored["placements"]),
-    )  # fmt: skip
+    )
 
 
 def mig_profile_json(profile: devices.MigProfile) -> dict[str, Any]:
     """The stored form that `mig_profile` reads."""
     return {
-        "name": profile.name, "memory_mib": profile.memory_mib, "core_percent": profile.core_percent,
-        "slice_count": profile.slice_count, "placements": [[one.start, one.size] for one in profile.placements],
-    }  # fmt: skip
+        "name": profile.name,
+        "memory_mib": profile.memory_mib,
+        "core_percent": profile.core_percent,
+        "slice_count": profile.slice_count,
+        "placements": [[one.start, one.size] for one in profile.placements],
+    }
 
 
 def _holds(query: Any) -> dict[int, rows.HoldRow]:
-    columns = ("pk", "device__node__name", "device__vendor", "device__uuid", "slots", "memory_mib", "core_percent", "in_force")
+    columns = (
+        "pk",
+        "device__node__name",
+        "device__vendor",
+        "device__uuid",
+        "slots",
+        "memory_mib",
+        "core_percent",
+        "in_force",
+    )
     return {
         pk: rows.HoldRow(node, (vendor, uuid), devices.Held(slots, memory, cores), in_force)
         for pk, node, vendor, uuid, slots, memory, cores, in_force in query.values_list(*columns).order_by()
@@ -137,10 +202,29 @@ def _holds(query: Any) -> dict[int, rows.HoldRow]:
 
 
 POD_COLUMNS = (
-    "pk", "uid", "claim_id", "namespace", "name", "state", "request", "node", "aligned", "facts", "claim_charges", "priority",
-    "created_at", "gated", "unmanaged", "suspended", "resource_version", "owner",
-    "expired_node", "bind_attempt", "lease_until", "state_at",
-)  # fmt: skip
+    "pk",
+    "uid",
+    "claim_id",
+    "namespace",
+    "name",
+    "state",
+    "request",
+    "node",
+    "aligned",
+    "facts",
+    "claim_charges",
+    "priority",
+    "created_at",
+    "gated",
+    "unmanaged",
+    "suspended",
+    "resource_version",
+    "owner",
+    "expired_node",
+    "bind_attempt",
+    "lease_until",
+    "state_at",
+)
 
 
 def pod_rows_of(ids: Iterable[int]) -> dict[int, rows.PodRow]:
@@ -148,8 +232,8 @@ def pod_rows_of(ids: Iterable[int]) -> dict[int, rows.PodRow]:
     return _pods(Pod.objects.filter(pk__in=list(ids)))
 
 
-def _live_pods(ours: Q, ids: set[int]) -> dict[int, rows.PodRow]:
-    return _pods(Pod.objects.filter(ours, pk__in=ids).exclude(state=PodState.ENDED))
+def _live_pods(query: Any) -> dict[int, rows.PodRow]:
+    return _pods(query.exclude(state=PodState.ENDED))
 
 
 def _pods(query: Any) -> dict[int, rows.PodRow]:
@@ -159,16 +243,55 @@ def _pods(query: Any) -> dict[int, rows.PodRow]:
 
 
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:
-    (pk, uid, claim_id, namespace, name, state, request, node, aligned, facts, charges, priority, created_at, gated, unmanaged,
-     suspended, resource_version, owner, expired_node, attempt, lease, state_at) = values  # fmt: skip
+    (
+        pk,
+        uid,
+        claim_id,
+        namespace,
+        name,
+        state,
+        request,
+        node,
+        aligned,
+        facts,
+        charges,
+        priority,
+        created_at,
+        gated,
+        unmanaged,
+        suspended,
+        resource_version,
+        owner,
+        expired_node,
+        attempt,
+        lease,
+        state_at,
+    ) = values
     return rows.PodRow(
-        id=pk, uid=uid, claim_id=claim_id, namespace=namespace, name=name, state=state, request=pod_request.decode(request),
-        node=node, shares=tuple(shares), aligned=aligned, facts=pod_facts.decode(facts),
-        claim_charges=tuple(map(claim_charge, charges)), priority=priority,
-        created_at_s=created_at.timestamp() if created_at else 0.0, gated=gated, unmanaged=unmanaged, suspended=suspended,
-        resource_version=resource_version, owner=owner, expired_node=expired_node, bind_attempt=attempt,
-        lease_until_s=lease.timestamp() if lease else None, state_at_s=state_at.timestamp() if state_at else None,
-    )  # fmt: skip
+        id=pk,
+        uid=uid,
+        claim_id=claim_id,
+        namespace=namespace,
+        name=name,
+        state=state,
+        request=pod_request.decode(request),
+        node=node,
+        shares=tuple(shares),
+        aligned=aligned,
+        facts=pod_facts.decode(facts),
+        claim_charges=tuple(map(claim_charge, charges)),
+        priority=priority,
+        created_at_s=created_at.timestamp() if created_at else 0.0,
+        gated=gated,
+        unmanaged=unmanaged,
+        suspended=suspended,
+        resource_version=resource_version,
+        owner=owner,
+        expired_node=expired_node,
+        bind_attempt=attempt,
+        lease_until_s=lease.timestamp() if lease else None,
+        state_at_s=state_at.timestamp() if state_at else None,
+    )
 
 
 def claim_charge(stored: list[Any]) -> quota.Charge:
@@ -185,12 +308,24 @@ def claim_charge_json(charge: quota.Charge) -> list[Any]:
 
 def _shares(pods: Any) -> dict[int, list[devices.Share]]:
     columns = (
-        "pod_id", "container_index", "container", "kind", "vendor", "uuid", "memory_mib", "core_percent", "model",
-        "mig_profile", "mig_start", "mig_size",
-    )  # fmt: skip
+        "pod_id",
+        "container_index",
+        "container",
+        "kind",
+        "vendor",
+        "uuid",
+        "memory_mib",
+        "core_percent",
+        "model",
+        "mig_profile",
+        "mig_start",
+        "mig_size",
+    )
     found: dict[int, list[devices.Share]] = defaultdict(list)
     query = Share.objects.filter(pod__in=pods.order_by().values("pk")).order_by("container_index", "pk")
-    for pod, index, container, kind, vendor, uuid, memory, cores, model, profile, start, size in query.values_list(*columns):
+    for pod, index, container, kind, vendor, uuid, memory, cores, model, profile, start, size in query.values_list(
+        *columns
+    ):
         mig = devices.MigUse(profile, devices.MigPlacement(start, size)) if profile else None
         found[pod].append(
             devices.Share(index, container, devices.ContainerKind(kind), vendor, uuid, memory, cores, mig, model)
@@ -199,17 +334,31 @@ def _shares(pods: Any) -> dict[int, list[devices.Share]]:
 
 
 def _namespaces(query: Any) -> dict[str, rows.NamespaceRow]:
-    return {name: rows.NamespaceRow(name, tenant, mode) for name, tenant, mode in query.values_list("name", "tenant_id", "mode").order_by()}
+    return {
+        values[0]: rows.NamespaceRow(*values) for values in query.values_list("name", "tenant_id", "mode").order_by()
+    }
 
 
 def _tenants(query: Any) -> dict[int, rows.TenantRow]:
-    return {pk: rows.TenantRow(pk, name, parent) for pk, name, parent in query.values_list("pk", "name", "parent_id").order_by()}
+    return {values[0]: rows.TenantRow(*values) for values in query.values_list("pk", "name", "parent_id").order_by()}
 
 
 def _quotas(query: Any) -> dict[int, rows.QuotaRow]:
-    columns = ("pk", "name", "namespace__name", "tenant_id", "tenant__name", "vendor", "model_pattern", "in_force", *Quota.LIMITS)
+    columns = (
+        "pk",
+        "name",
+        "namespace__name",
+        "tenant_id",
+        "tenant__name",
+        "vendor",
+        "model_pattern",
+        "in_force",
+        *Quota.LIMITS,
+    )
     found = {}
-    for pk, name, namespace, tenant, tenant_name, vendor, pattern, in_force, *limits in query.values_list(*columns).order_by():
+    for pk, name, namespace, tenant, tenant_name, vendor, pattern, in_force, *limits in query.values_list(
+        *columns
+    ).order_by():
         rule = quota.Rule(
             f"{namespace or tenant_name}/{name}",
             quota.Selector(vendor, pattern),
@@ -226,4 +375,4 @@ def _natives(query: Any) -> dict[int, rows.NativeRow]:
 
 def _locks(query: Any) -> dict[str, rows.LockRow]:
     columns = ("node", "pod_uid", "stale", "mode")
-    return {node: rows.LockRow(node, uid, stale, mode) for node, uid, stale, mode in query.values_list(*columns).order_by()}
+    return {values[0]: rows.LockRow(*values) for values in query.values_list(*columns).order_by()}

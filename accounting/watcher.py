@@ -1,6 +1,7 @@
 """The watcher: follows nodes, pods and quotas, and hands what it sees to the services. One is active, others stand by.
 
-It decides nothing. Its writes carry the epoch of its lease, so that one which was stopped and comes back cannot write any more.
+It decides nothing. Its writes carry the epoch of its lease, so that one which was stopped and comes back cannot write
+any more.
 """
 
 from __future__ import annotations
@@ -62,9 +63,7 @@ class Watcher:
 class Term:
     """One term of office: everything in it is written under one epoch."""
 
-    def __init__(
-        self, api: ports.Api, config: DeviceConfig, holder: str, epoch: int, stopped: threading.Event
-    ) -> None:
+    def __init__(self, api: ports.Api, config: DeviceConfig, holder: str, epoch: int, stopped: threading.Event) -> None:
         self._api, self._config, self._holder, self._epoch, self._stopped = api, config, holder, epoch, stopped
         self._freed = wake.Freed()
         self._listed: set[str] = set()

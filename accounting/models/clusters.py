@@ -10,7 +10,9 @@ from accounting.models.base import LedgerModel
 class Cluster(models.Model):
     """One Kubernetes cluster that this platform manages. Every process serves exactly one."""
 
-    name = models.SlugField(max_length=63, unique=True, help_text="Name used in URLs and by the processes' CLUSTER setting.")
+    name = models.SlugField(
+        max_length=63, unique=True, help_text="Name used in URLs and by the processes' CLUSTER setting."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -23,8 +25,10 @@ class Cluster(models.Model):
 class Clock(LedgerModel):
     """The order of a cluster's ledger. Whoever holds this row's lock is the one writer.
 
-    revision counts ledger transactions; tag is random per revision, so that a database restored from a backup is noticed;
-    incarnation names one unbroken history; compared is the incarnation for which a full compare with the API server was done.
+    revision counts ledger transactions; tag is random per revision, so that a database restored from a backup is
+    noticed;
+    incarnation names one unbroken history; compared is the incarnation for which a full compare with the API server
+    was done.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.PROTECT, related_name="clock")
@@ -57,9 +61,7 @@ class Journal(LedgerModel):
 
     class Meta:
         ordering = ("cluster", "revision", "seq")
-        indexes = (
-                        models.Index(fields=("cluster", "kind", "key", "revision"), name="journal_by_row"),
-        )
+        indexes = (models.Index(fields=("cluster", "kind", "key", "revision"), name="journal_by_row"),)
         constraints = (models.UniqueConstraint(fields=("cluster", "revision", "seq"), name="journal_in_order"),)
         verbose_name_plural = "journal"
 

@@ -1,4 +1,5 @@
-"""Nodes and their devices. OBSERVED columns are written by watcher and reconcile, HUMAN columns by people; neither overwrites the other."""
+"""Nodes and their devices. OBSERVED columns are written by watcher and reconcile, HUMAN columns by people; neither
+overwrites the other."""
 
 from __future__ import annotations
 
@@ -11,20 +12,33 @@ from accounting.models.clusters import Cluster
 
 
 class Node(LedgerModel):
-    """A node that has, or had, devices. Retired when the node object is gone; never deleted while something refers to it."""
+    """A node that has, or had, devices. Retired when the node object is gone; never deleted while something refers to
+    it."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=64, blank=True)
     retired = models.BooleanField(default=False, help_text="The node object is gone; its devices offer nothing.")
-    unschedulable = models.BooleanField(default=False, help_text="Cordoned in Kubernetes (shown; kube-scheduler decides).")
-    agent = models.CharField(max_length=64, blank=True, help_text="Version of our agent on this node; empty: HAMi's plugin, or none.")
-    gone_vendors = models.JSONField(default=list, blank=True, help_text="Vendors whose plugin is gone (allocatable 0 and stale).")
-    pair_scores = models.JSONField(default=list, blank=True, help_text="[[uuid, uuid, score], …] from the topology annotation.")
-    accounting_unknown = models.CharField(
-        max_length=400, blank=True, help_text="Why this node takes no new device pods: a live pod on it that cannot be decoded."
+    unschedulable = models.BooleanField(
+        default=False, help_text="Cordoned in Kubernetes (shown; kube-scheduler decides)."
     )
-    fingerprint = models.CharField(max_length=64, blank=True, help_text="Hash of everything observed that was last written.")
+    agent = models.CharField(
+        max_length=64, blank=True, help_text="Version of our agent on this node; empty: HAMi's plugin, or none."
+    )
+    gone_vendors = models.JSONField(
+        default=list, blank=True, help_text="Vendors whose plugin is gone (allocatable 0 and stale)."
+    )
+    pair_scores = models.JSONField(
+        default=list, blank=True, help_text="[[uuid, uuid, score], …] from the topology annotation."
+    )
+    accounting_unknown = models.CharField(
+        max_length=400,
+        blank=True,
+        help_text="Why this node takes no new device pods: a live pod on it that cannot be decoded.",
+    )
+    fingerprint = models.CharField(
+        max_length=64, blank=True, help_text="Hash of everything observed that was last written."
+    )
     problem = models.CharField(max_length=400, blank=True, help_text="Why its register annotation could not be used.")
 
     class Meta:
@@ -39,7 +53,9 @@ class NodeLiveness(models.Model):
     """When each sign of life of a node's plugin was last seen. Outside the ledger: stamps are not decisions."""
 
     node = models.OneToOneField(Node, on_delete=models.CASCADE, related_name="liveness")
-    allocatable = models.JSONField(default=dict, blank=True, help_text="Resource name → count, of the managed resources.")
+    allocatable = models.JSONField(
+        default=dict, blank=True, help_text="Resource name → count, of the managed resources."
+    )
     handshake_at = models.DateTimeField(null=True, blank=True)
     lease_at = models.DateTimeField(null=True, blank=True)
     report_at = models.DateTimeField(null=True, blank=True)
@@ -57,9 +73,19 @@ class Device(LedgerModel):
     """One physical device as its node's plugin registers it, and what people decided about it."""
 
     OBSERVED = (
-        "index", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy", "mig_profiles",
-        "registered", "conflict", "cordoned_on_node",
-    )  # fmt: skip
+        "index",
+        "model",
+        "memory_mib",
+        "core_percent",
+        "slots",
+        "numa",
+        "mode",
+        "healthy",
+        "mig_profiles",
+        "registered",
+        "conflict",
+        "cordoned_on_node",
+    )
     HUMAN = ("cordoned", "reserved_mib", "note")
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="devices")
@@ -68,7 +94,9 @@ class Device(LedgerModel):
     uuid = models.CharField(max_length=128)
     index = models.PositiveIntegerField(default=0)
     model = models.CharField(max_length=128, blank=True)
-    memory_mib = models.PositiveBigIntegerField(verbose_name="memory (MiB)", help_text="Registered memory, after the plugin's scaling.")
+    memory_mib = models.PositiveBigIntegerField(
+        verbose_name="memory (MiB)", help_text="Registered memory, after the plugin's scaling."
+    )
     core_percent = models.PositiveIntegerField(verbose_name="cores (%)")
     slots = models.PositiveIntegerField(help_text="Greatest number of sharers.")
     numa = models.IntegerField(default=0)
@@ -77,19 +105,35 @@ class Device(LedgerModel):
     mig_profiles = models.JSONField(default=list, blank=True)
     registered = models.BooleanField(default=True, help_text="Present in its node's latest registration.")
     conflict = models.BooleanField(default=False, help_text="The same uuid is live on another node: usable on neither.")
-    cordoned_on_node = models.BooleanField(default=False, help_text="Listed in the node annotation hami.io/device-cordon.")
+    cordoned_on_node = models.BooleanField(
+        default=False, help_text="Listed in the node annotation hami.io/device-cordon."
+    )
 
     cordoned = models.BooleanField(default=False, help_text="Place no new shares here.")
     reserved_mib = models.PositiveBigIntegerField(
-        default=0, verbose_name="reserved (MiB)", help_text="Kept back from pods for good, for example for the driver. MiB, not bytes."
+        default=0,
+        verbose_name="reserved (MiB)",
+        help_text="Kept back from pods for good, for example for the driver. MiB, not bytes.",
     )
     note = models.CharField(max_length=400, blank=True)
 
     history = HistoricalRecords(
-        excluded_fields=("index", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy", "mig_profiles",
-                         "registered", "conflict", "cordoned_on_node"),
+        excluded_fields=(
+            "index",
+            "model",
+            "memory_mib",
+            "core_percent",
+            "slots",
+            "numa",
+            "mode",
+            "healthy",
+            "mig_profiles",
+            "registered",
+            "conflict",
+            "cordoned_on_node",
+        ),
         history_change_reason_field=models.TextField(blank=False),
-    )  # fmt: skip
+    )
 
     class Meta:
         ordering = ("cluster", "node__name", "vendor", "index", "uuid")
@@ -104,7 +148,8 @@ class Device(LedgerModel):
 
 
 class Hold(LedgerModel):
-    """A person's own reservation on a device (an out-of-band process, maintenance): use of the device, of no namespace."""
+    """A person's own reservation on a device (an out-of-band process, maintenance): use of the device, of no
+    namespace."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="holds")
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="holds")
@@ -112,7 +157,9 @@ class Hold(LedgerModel):
     core_percent = models.PositiveIntegerField(default=0, verbose_name="cores (%)")
     slots = models.PositiveIntegerField(default=0)
     reason = models.TextField(help_text="Why, for whoever finds it.")
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Ends by itself then. Empty: until somebody ends it.")
+    expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="Ends by itself then. Empty: until somebody ends it."
+    )
     in_force = models.BooleanField(default=True, editable=False)
     created_by = models.CharField(max_length=150, blank=True, editable=False)
 

@@ -11,7 +11,7 @@ from knox.models import AbstractAuthToken
 from accounting.models.tenancy import Namespace, Tenant
 
 
-class User(AbstractUser):
+class User(AbstractUser):  # type: ignore[django-manager-missing]  # knox names its reverse side at run time
     """A person. Ours from the first migration, so that it can grow."""
 
     language = models.CharField(max_length=16, blank=True, help_text="Language of pages; empty: the browser's.")
@@ -27,7 +27,9 @@ class Role(models.Model):
         OPERATOR = "operator"
         AUDITOR = "auditor"
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="roles")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="roles"
+    )
     group = models.ForeignKey(Group, null=True, blank=True, on_delete=models.CASCADE, related_name="roles")
     tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.CASCADE, related_name="roles")
     namespace = models.ForeignKey(Namespace, null=True, blank=True, on_delete=models.CASCADE, related_name="roles")
@@ -40,7 +42,9 @@ class Role(models.Model):
                 name="role_has_one_subject",
                 condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
             ),
-            models.CheckConstraint(name="role_has_one_scope", condition=Q(tenant__isnull=True) | Q(namespace__isnull=True)),
+            models.CheckConstraint(
+                name="role_has_one_scope", condition=Q(tenant__isnull=True) | Q(namespace__isnull=True)
+            ),
         )
 
     def __str__(self) -> str:
@@ -48,7 +52,8 @@ class Role(models.Model):
 
 
 class ApiToken(AbstractAuthToken):
-    """A hashed, expiring token of a person or a node agent. `scopes` limits what it may be used for; empty: all its user may."""
+    """A hashed, expiring token of a person or a node agent. `scopes` limits what it may be used for; empty: all its
+    user may."""
 
     name = models.CharField(max_length=100, blank=True)
     scopes = models.JSONField(default=list, blank=True)
@@ -85,5 +90,3 @@ class LoginLink(models.Model):
 
     def __str__(self) -> str:
         return f"login link for {self.user} until {self.expires_at}"
-
-

@@ -23,32 +23,51 @@ class PodState(models.TextChoices):
 
 
 class Pod(LedgerModel):
-    """A pod, or the claim of a pod not yet seen, with all that its accounting needs. `uid` identifies; names never do."""
+    """A pod, or the claim of a pod not yet seen, with all that its accounting needs. `uid` identifies; names never
+    do."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="pods")
-    claim_id = models.CharField(max_length=64, blank=True, help_text="uid of the admission request that claimed; empty: none.")
+    claim_id = models.CharField(
+        max_length=64, blank=True, help_text="uid of the admission request that claimed; empty: none."
+    )
     uid = models.CharField(max_length=64, blank=True, help_text="Empty until the pod object was seen.")
     namespace = models.CharField(max_length=63)
     name = models.CharField(max_length=253, blank=True, help_text="Empty for a claim made with generateName.")
     owner = models.CharField(max_length=320, blank=True, help_text="Kind/name of the controller.")
     state = models.CharField(max_length=9, choices=PodState, default=PodState.WAITING)
     request = models.JSONField(default=dict, help_text="The parsed request (domain.wire.pod_request).")
-    claim_charges = models.JSONField(default=list, blank=True, help_text="[[vendor, devices, memory_mib, core_percent, largest_share_mib], …]: the lower bound held while no device is chosen.")
+    claim_charges = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Held before a device is chosen: [[vendor, devices, memory_mib, core_percent, largest_share_mib], …].",
+    )
     node = models.CharField(max_length=253, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True, help_text="Database time when an unseen claim or an unbound reservation falls.")
+    lease_until = models.DateTimeField(
+        null=True, blank=True, help_text="Database time when an unseen claim or an unbound reservation falls."
+    )
     wire = models.JSONField(default=dict, blank=True, help_text="Exact annotation texts written, or read at import.")
-    aligned = models.BooleanField(default=True, help_text="Whether share rows are known to match containers; if not, all count as app.")
+    aligned = models.BooleanField(
+        default=True, help_text="Whether share rows are known to match containers; if not, all count as app."
+    )
     facts = models.JSONField(default=dict, blank=True, help_text="Phase, deletion and container statuses as last seen.")
-    resource_version = models.BigIntegerField(default=0, help_text="Of the pod object as last seen; older events are ignored.")
+    resource_version = models.BigIntegerField(
+        default=0, help_text="Of the pod object as last seen; older events are ignored."
+    )
     priority = models.IntegerField(default=0)
-    created_at = models.DateTimeField(null=True, blank=True, help_text="creationTimestamp of the pod object, or when claimed.")
+    created_at = models.DateTimeField(
+        null=True, blank=True, help_text="creationTimestamp of the pod object, or when claimed."
+    )
     gated = models.BooleanField(default=False, help_text="Carries our scheduling gate.")
     unmanaged = models.BooleanField(default=False, help_text="Came past the webhook; counted, never placed by us.")
-    suspended = models.BooleanField(default=False, help_text="Its claim was given up because it can never fit as the cluster is.")
+    suspended = models.BooleanField(
+        default=False, help_text="Its claim was given up because it can never fit as the cluster is."
+    )
     bind_attempt = models.PositiveIntegerField(default=0)
     lock_mode = models.CharField(max_length=10, blank=True, help_text="row | annotation: fixed per bind.")
     expired_node = models.CharField(
-        max_length=253, blank=True, help_text="Node of a reservation whose lease ran out: /bind may still take it again if it is free."
+        max_length=253,
+        blank=True,
+        help_text="Node of a reservation whose lease ran out: /bind may still take it again if it is free.",
     )
     state_at = models.DateTimeField(null=True, blank=True, help_text="When the state last changed.")
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -57,7 +76,9 @@ class Pod(LedgerModel):
         ordering = ("cluster", "namespace", "name", "id")
         constraints = (
             models.UniqueConstraint(fields=("cluster", "uid"), condition=~Q(uid=""), name="pod_once_per_uid"),
-            models.UniqueConstraint(fields=("cluster", "claim_id"), condition=~Q(claim_id=""), name="pod_once_per_claim"),
+            models.UniqueConstraint(
+                fields=("cluster", "claim_id"), condition=~Q(claim_id=""), name="pod_once_per_claim"
+            ),
         )
         indexes = (
             models.Index(fields=("cluster", "state"), name="pod_by_state"),
@@ -70,7 +91,8 @@ class Pod(LedgerModel):
 
 
 class Refusal(models.Model):
-    """The last time `/filter` refused a pod, and the last time we woke it. Outside the ledger: losing one only costs a retry."""
+    """The last time `/filter` refused a pod, and the last time we woke it. Outside the ledger: losing one only costs
+    a retry."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     pod_uid = models.CharField(max_length=64)
@@ -91,7 +113,8 @@ class Refusal(models.Model):
 
 
 class Share(LedgerModel):
-    """What one container was given on one device: the source of every figure of use. What is held of it now follows from the pod's facts."""
+    """What one container was given on one device: the source of every figure of use. What is held of it now follows
+    from the pod's facts."""
 
     pod = models.ForeignKey(Pod, on_delete=models.CASCADE, related_name="shares")
     container_index = models.PositiveSmallIntegerField(help_text="Init containers first, then apps.")

@@ -8,14 +8,17 @@ from accounting.models.clusters import Cluster
 
 
 class Trace(models.Model):
-    """One decision about one pod: verdict, codes with counts, details per node. Repeats of the same reason update one row."""
+    """One decision about one pod: verdict, codes with counts, details per node. Repeats of the same reason update one
+    row."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     pod_uid = models.CharField(max_length=64)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=253)
     verdict = models.CharField(max_length=16, help_text="placed | refused | denied | error")
-    summary = models.CharField(max_length=1000, help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".')
+    summary = models.CharField(
+        max_length=1000, help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".'
+    )
     reason = models.CharField(max_length=64, blank=True, help_text="The dominant reason word.")
     detail = models.JSONField(default=dict, help_text="Per node: HAMi's reason list and numbers; capped.")
     inputs_hash = models.CharField(max_length=64, blank=True)
@@ -26,7 +29,9 @@ class Trace(models.Model):
 
     class Meta:
         ordering = ("-last_at", "-id")
-        constraints = (models.UniqueConstraint(fields=("cluster", "pod_uid", "verdict", "reason"), name="trace_once_per_reason"),)
+        constraints = (
+            models.UniqueConstraint(fields=("cluster", "pod_uid", "verdict", "reason"), name="trace_once_per_reason"),
+        )
         indexes = (models.Index(fields=("cluster", "namespace", "pod_name"), name="trace_by_name"),)
 
     def __str__(self) -> str:
@@ -69,7 +74,9 @@ class Finding(models.Model):
         ordering = ("-last_seen_at", "-id")
         constraints = (
             models.UniqueConstraint(
-                fields=("cluster", "kind", "subject"), condition=models.Q(repaired_at__isnull=True), name="finding_open_once"
+                fields=("cluster", "kind", "subject"),
+                condition=models.Q(repaired_at__isnull=True),
+                name="finding_open_once",
             ),
         )
 

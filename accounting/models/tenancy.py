@@ -20,7 +20,8 @@ class Mode(models.TextChoices):
 
 
 class Tenant(LedgerModel):
-    """A customer, team or project that namespaces belong to. Tenants form a tree; a limit of a parent binds its children."""
+    """A customer, team or project that namespaces belong to. Tenants form a tree; a limit of a parent binds its
+    children."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="tenants")
     name = models.SlugField(max_length=63)
@@ -59,28 +60,50 @@ class Quota(LedgerModel):
     """Limits on one namespace or one tenant, for all devices or for some. Empty limit: none. 0: nothing allowed."""
 
     LIMITS = (
-        "devices", "memory_mib", "core_percent",
-        "pod_devices", "pod_memory_mib", "pod_core_percent", "device_memory_mib",
-    )  # fmt: skip
+        "devices",
+        "memory_mib",
+        "core_percent",
+        "pod_devices",
+        "pod_memory_mib",
+        "pod_core_percent",
+        "device_memory_mib",
+    )
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="quotas")
     name = models.SlugField(max_length=63, default="default")
     namespace = models.ForeignKey(Namespace, null=True, blank=True, on_delete=models.PROTECT, related_name="quotas")
     tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="quotas")
-    vendor = models.CharField(max_length=32, blank=True, help_text="Count only this vendor's devices. Empty: every vendor.")
-    model_pattern = models.CharField(max_length=128, blank=True, help_text="Count only models that match, for example *A100*. Empty: every model.")
+    vendor = models.CharField(
+        max_length=32, blank=True, help_text="Count only this vendor's devices. Empty: every vendor."
+    )
+    model_pattern = models.CharField(
+        max_length=128, blank=True, help_text="Count only models that match, for example *A100*. Empty: every model."
+    )
     devices = models.PositiveIntegerField(null=True, blank=True, help_text="Shares of devices held at once.")
-    memory_mib = models.PositiveBigIntegerField(null=True, blank=True, verbose_name="memory (MiB)", help_text="MiB, not bytes: 16 GiB is 16384.")
-    core_percent = models.PositiveIntegerField(null=True, blank=True, verbose_name="cores (%)", help_text="Percent points of a device: 250 is two and a half devices.")
+    memory_mib = models.PositiveBigIntegerField(
+        null=True, blank=True, verbose_name="memory (MiB)", help_text="MiB, not bytes: 16 GiB is 16384."
+    )
+    core_percent = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        verbose_name="cores (%)",
+        help_text="Percent points of a device: 250 is two and a half devices.",
+    )
     pod_devices = models.PositiveIntegerField(null=True, blank=True, verbose_name="devices per pod")
     pod_memory_mib = models.PositiveBigIntegerField(null=True, blank=True, verbose_name="memory per pod (MiB)")
     pod_core_percent = models.PositiveIntegerField(null=True, blank=True, verbose_name="cores per pod (%)")
-    device_memory_mib = models.PositiveBigIntegerField(null=True, blank=True, verbose_name="memory per device share (MiB)")
+    device_memory_mib = models.PositiveBigIntegerField(
+        null=True, blank=True, verbose_name="memory per device share (MiB)"
+    )
     valid_from = models.DateTimeField(null=True, blank=True)
     valid_until = models.DateTimeField(null=True, blank=True, help_text="Stops binding then.")
-    in_force = models.BooleanField(default=True, editable=False, help_text="Machine column: whether today lies in its validity.")
+    in_force = models.BooleanField(
+        default=True, editable=False, help_text="Machine column: whether today lies in its validity."
+    )
     reason = models.TextField(help_text="Why these limits; required at every change.")
-    version = models.PositiveIntegerField(default=1, editable=False, help_text="Rises with each change: detects lost updates.")
+    version = models.PositiveIntegerField(
+        default=1, editable=False, help_text="Rises with each change: detects lost updates."
+    )
 
     history = HistoricalRecords(history_change_reason_field=models.TextField(blank=False))
 
@@ -89,10 +112,17 @@ class Quota(LedgerModel):
         constraints = (
             models.CheckConstraint(
                 name="quota_has_one_scope",
-                condition=Q(namespace__isnull=False, tenant__isnull=True) | Q(namespace__isnull=True, tenant__isnull=False),
+                condition=Q(namespace__isnull=False, tenant__isnull=True)
+                | Q(namespace__isnull=True, tenant__isnull=False),
             ),
-            models.UniqueConstraint(fields=("cluster", "namespace", "name"), condition=Q(namespace__isnull=False), name="quota_once_per_namespace"),
-            models.UniqueConstraint(fields=("cluster", "tenant", "name"), condition=Q(tenant__isnull=False), name="quota_once_per_tenant"),
+            models.UniqueConstraint(
+                fields=("cluster", "namespace", "name"),
+                condition=Q(namespace__isnull=False),
+                name="quota_once_per_namespace",
+            ),
+            models.UniqueConstraint(
+                fields=("cluster", "tenant", "name"), condition=Q(tenant__isnull=False), name="quota_once_per_tenant"
+            ),
         )
 
     def __str__(self) -> str:
@@ -100,7 +130,8 @@ class Quota(LedgerModel):
 
 
 class NativeQuota(LedgerModel):
-    """One limit read from one Kubernetes ResourceQuota object. The effective limit is the minimum over all of a namespace's rows."""
+    """One limit read from one Kubernetes ResourceQuota object. The effective limit is the minimum over all of a
+    namespace's rows."""
 
     class Resource(models.TextChoices):
         MEMORY = "memory_mib", "memory (MiB)"
@@ -109,7 +140,9 @@ class NativeQuota(LedgerModel):
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="native_quotas")
     namespace = models.CharField(max_length=63)
     object_name = models.CharField(max_length=253)
-    resource_key = models.CharField(max_length=253, help_text="The key in spec.hard, for example limits.nvidia.com/gpumem.")
+    resource_key = models.CharField(
+        max_length=253, help_text="The key in spec.hard, for example limits.nvidia.com/gpumem."
+    )
     vendor = models.CharField(max_length=32)
     resource = models.CharField(max_length=16, choices=Resource)
     limit = models.BigIntegerField(help_text="In our unit, the vendor's memory factor applied.")
@@ -117,7 +150,9 @@ class NativeQuota(LedgerModel):
     class Meta:
         ordering = ("cluster", "namespace", "object_name", "resource_key", "vendor")
         constraints = (
-            models.UniqueConstraint(fields=("cluster", "namespace", "object_name", "resource_key", "vendor"), name="native_quota_once"),
+            models.UniqueConstraint(
+                fields=("cluster", "namespace", "object_name", "resource_key", "vendor"), name="native_quota_once"
+            ),
         )
 
     def __str__(self) -> str:

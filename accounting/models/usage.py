@@ -1,4 +1,5 @@
-"""Who held what, from when, until when; what was measured; what it costs. Append-only sources of roll-ups and chargeback."""
+"""Who held what, from when, until when; what was measured; what it costs. Append-only sources of roll-ups and
+chargeback."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ class UsageHour(models.Model):
 
     class Meta:
         ordering = ("cluster", "hour", "namespace", "vendor", "model")
-        constraints = (models.UniqueConstraint(fields=("cluster", "hour", "namespace", "vendor", "model", "simulated"), name="usage_hour_once"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("cluster", "hour", "namespace", "vendor", "model", "simulated"), name="usage_hour_once"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.namespace} {self.model} {self.hour:%Y-%m-%d %H}h"
@@ -65,7 +70,9 @@ class Price(LedgerModel):
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="prices")
     vendor = models.CharField(max_length=32)
     model_pattern = models.CharField(max_length=128)
-    device_hour = models.DecimalField(max_digits=12, decimal_places=4, help_text="Price of one whole device for one hour.")
+    device_hour = models.DecimalField(
+        max_digits=12, decimal_places=4, help_text="Price of one whole device for one hour."
+    )
     currency = models.CharField(max_length=3, default="EUR")
     valid_from = models.DateField()
 

@@ -1,4 +1,5 @@
-"""Gives a pod that was seen its row: the claim it came with, or a claim by uid under the same check, or a place to wait."""
+"""Gives a pod that was seen its row: the claim it came with, or a claim by uid under the same check, or a place to
+wait."""
 
 from __future__ import annotations
 
@@ -31,9 +32,18 @@ def _matched(entry: Entry, seen: PodSeen) -> Pod | None:
     ).first()
     if pod is not None:
         pod_rows.pod_move(
-            entry, pod, PodState.CLAIMED, uid=seen.uid, name=seen.name, owner=seen.owner, lease_until=None,
-            priority=seen.priority, created_at=seen.created_at, gated=seen.gated, resource_version=seen.resource_version,
-        )  # fmt: skip
+            entry,
+            pod,
+            PodState.CLAIMED,
+            uid=seen.uid,
+            name=seen.name,
+            owner=seen.owner,
+            lease_until=None,
+            priority=seen.priority,
+            created_at=seen.created_at,
+            gated=seen.gated,
+            resource_version=seen.resource_version,
+        )
     return pod
 
 
@@ -41,11 +51,20 @@ def _claimed_by_uid(entry: Entry, view: View, seen: PodSeen) -> Pod:
     charges = claims.price(view, seen.request)
     stopped = claims.judge(view, seen.namespace, charges).stops
     return pod_rows.pod_create(
-        entry, cluster=ledger.cluster_id(), state=PodState.WAITING if stopped else PodState.CLAIMED, request=seen.request,
-        charges=charges, namespace=seen.namespace, name=seen.name, owner=seen.owner, uid=seen.uid,
-        priority=seen.priority, created_at=seen.created_at or entry.at, gated=seen.gated,
+        entry,
+        cluster=ledger.cluster_id(),
+        state=PodState.WAITING if stopped else PodState.CLAIMED,
+        request=seen.request,
+        charges=charges,
+        namespace=seen.namespace,
+        name=seen.name,
+        owner=seen.owner,
+        uid=seen.uid,
+        priority=seen.priority,
+        created_at=seen.created_at or entry.at,
+        gated=seen.gated,
         resource_version=seen.resource_version,
-    )  # fmt: skip
+    )
 
 
 def claim_again(entry: Entry, view: View, pod: Pod, seen: PodSeen | None = None) -> bool:

@@ -54,7 +54,11 @@ def differences(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
     found += [
         Difference("missing", f"{one.namespace}/{one.name}", f"bound to {one.node}, not in the ledger", one.uid)
         for one in pods.values()
-        if one.node and one.request.asks and not one.terminal and before.pod(one.uid) is None and after.pod(one.uid) is None
+        if one.node
+        and one.request.asks
+        and not one.terminal
+        and before.pod(one.uid) is None
+        and after.pod(one.uid) is None
     ]
     return found + view_differences(after)
 
@@ -64,18 +68,27 @@ def _compare(row: PodRow, pod: PodSeen | None, config: DeviceConfig) -> Differen
     if pod is None or pod.terminal:
         return Difference("leaked", subject, f"{row.state} in the ledger, gone or finished in the cluster", row.uid)
     if row.state in HOLDS_BY_STATUS and row.node != pod.node:
-        return Difference("changed", subject, f"on node {row.node} in the ledger, {pod.node or 'unbound'} in the cluster", row.uid)
+        return Difference(
+            "changed", subject, f"on node {row.node} in the ledger, {pod.node or 'unbound'} in the cluster", row.uid
+        )
     if pod.node and row.state not in HOLDS_BY_STATUS | HOLDS_PEAK:
         return Difference("changed", subject, f"{row.state} in the ledger, bound to {pod.node} in the cluster", row.uid)
     if not pod.node or row.unmanaged:
         return None
     try:
-        shares, aligned = wire_texts.shares_from(pod.annotations, pod.request.containers, {s.key: s.model for s in row.shares}, config)
+        shares, aligned = wire_texts.shares_from(
+            pod.annotations, pod.request.containers, {s.key: s.model for s in row.shares}, config
+        )
     except WireError as fault:
         return Difference("changed", subject, f"its annotations cannot be decoded: {fault}", row.uid)
     expected = lifecycle.held(shares, pod.request.containers, pod.facts, aligned=aligned)
     if _plain(expected) != _plain(row.held):
-        return Difference("changed", subject, f"holds {_plain(row.held)} in the ledger, {_plain(expected)} by its annotations", row.uid)
+        return Difference(
+            "changed",
+            subject,
+            f"holds {_plain(row.held)} in the ledger, {_plain(expected)} by its annotations",
+            row.uid,
+        )
     return None
 
 

@@ -1,7 +1,7 @@
 """`/bind`, the ledger's side: what may be bound where, and what each answer of the API server means for what is held.
 
-The caller (scheduler_ext.binder) does the Kubernetes calls, between `binding_begin` and one of the other functions; it holds no
-database connection meanwhile.
+The caller (scheduler_ext.binder) does the Kubernetes calls, between `binding_begin` and one of the other functions;
+it holds no database connection meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hami_platform.domain.wire import pod_request
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """What the Binding must carry. attempt numbers the tries of one pod; later answers to older tries change nothing."""
+    """What the Binding must carry. attempt numbers the tries of one pod; later answers to older tries change
+    nothing."""
 
     uid: str
     namespace: str
@@ -33,7 +34,8 @@ class BindingPlan:
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """Why not. retry: the node's lock is taken (by `holder`), so waiting may help. done: the pod is on that node already."""
+    """Why not. retry: the node's lock is taken (by `holder`), so waiting may help. done: the pod is on that node
+    already."""
 
     message: str
     retry: bool = False
@@ -44,7 +46,8 @@ class BindRefused:
 def binding_begin(
     *, uid: str, namespace: str, name: str, node: str, mode: str, lock_value: str = "", config: DeviceConfig
 ) -> BindingPlan | BindRefused:
-    """Take the node's lock and put the pod into `binding`, if it is reserved there (or can be again after its lease ran out).
+    """Take the node's lock and put the pod into `binding`, if it is reserved there (or can be again after its lease
+    ran out).
 
     Raises ledger.LedgerUnavailable.
     """
@@ -57,7 +60,9 @@ def binding_begin(
             return BindRefused(f"the reservation on node {node} lapsed and the devices are taken")
         holder = locks.lock_take(entry, node=node, pod=pod, mode=mode, value=lock_value)
         if holder:
-            return BindRefused(f"node {node} is locked by pod uid {holder}: node lock contention", retry=True, holder=holder)
+            return BindRefused(
+                f"node {node} is locked by pod uid {holder}: node lock contention", retry=True, holder=holder
+            )
         pod_rows.pod_move(
             entry, pod, PodState.BINDING, bind_attempt=pod.bind_attempt + 1, lock_mode=mode, lease_until=None
         )
@@ -76,16 +81,19 @@ def pod_put_on(entry: Entry, pod: Pod, node: str, **columns: object) -> None:
     """The pod is on this node now, by whatever way. Call under the Clock."""
     if pod.node != node:
         findings.finding_raise(
-            entry, kind="bound-elsewhere", subject=f"{pod.namespace}/{pod.name}",
-            message=f"planned for node {pod.node or '-'}, bound to {node}", evidence={"uid": pod.uid},
-        )  # fmt: skip
+            entry,
+            kind="bound-elsewhere",
+            subject=f"{pod.namespace}/{pod.name}",
+            message=f"planned for node {pod.node or '-'}, bound to {node}",
+            evidence={"uid": pod.uid},
+        )
         pod_rows.lock_drop(entry, pod)
     pod_rows.pod_move(entry, pod, PodState.BOUND, node=node, lease_until=None, expired_node="", **columns)
 
 
 def binding_ended(*, uid: str) -> None:
     """The pod is gone, being deleted, or another pod has its name: it holds nothing."""
-    _settle(uid, "binding_ended", lambda entry, pod: pod_rows.pod_end(entry, pod))
+    _settle(uid, "binding_ended", pod_rows.pod_end)
 
 
 def binding_returned(*, uid: str, attempt: int) -> None:
@@ -127,9 +135,12 @@ def _taken_again(entry: Entry, pod: Pod, node: str, config: DeviceConfig) -> boo
     view = live_view.live().refresh()
     request: PodRequest = pod_request.decode(pod.request)
     decision = place.place(
-        view.states, [node], request, defaults=placements.defaults(),
+        view.states,
+        [node],
+        request,
+        defaults=placements.defaults(),
         headroom=claims.with_limits_counted(view, pod.namespace, without=pod.pk),
-    )  # fmt: skip
+    )
     if decision.placement is None:
         return False
     placements.reserve(entry, pod, decision.placement, request, config)

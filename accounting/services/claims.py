@@ -1,7 +1,7 @@
 """Claims: quota held for a pod from admission on, before any device is chosen.
 
-A claim is priced at the least the pod can take; `/filter` checks the real charge. Two requests can never both take the last
-room, since each is checked under the Clock.
+A claim is priced at the least the pod can take; `/filter` checks the real charge. Two requests can never both take
+the last room, since each is checked under the Clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class ClaimAsk:
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """granted: admit. gated: admit with the quota gate. message: why not, for people. claim_id: the one that holds, if any."""
+    """granted: admit. gated: admit with the quota gate. message: why not, for people. claim_id: the one that holds,
+    if any."""
 
     granted: bool
     gated: bool = False
@@ -80,7 +81,8 @@ def judge(view: View, namespace: str, charges: Sequence[Charge], *, without: int
 
 
 def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
-    """Claim quota for a pod being admitted, gate it, or say why not. A repeat of the same request gets the stored answer.
+    """Claim quota for a pod being admitted, gate it, or say why not. A repeat of the same request gets the stored
+    answer.
 
     dry_run answers the same and writes nothing. Raises ledger.LedgerUnavailable.
     """
@@ -131,10 +133,19 @@ def _write(entry: Entry, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | No
     if old is not None:
         pod_rows.pod_end(entry, old)
     pod_rows.pod_create(
-        entry, cluster=ledger.cluster_id(), state=PodState.CLAIMED, request=ask.request, charges=charges,
-        namespace=ask.namespace, name=ask.name, owner=ask.owner, claim_id=ask.claim_id, priority=ask.priority,
-        created_at=entry.at, lease_until=entry.at + timedelta(seconds=env.current().claim_lease_s),
-    )  # fmt: skip
+        entry,
+        cluster=ledger.cluster_id(),
+        state=PodState.CLAIMED,
+        request=ask.request,
+        charges=charges,
+        namespace=ask.namespace,
+        name=ask.name,
+        owner=ask.owner,
+        claim_id=ask.claim_id,
+        priority=ask.priority,
+        created_at=entry.at,
+        lease_until=entry.at + timedelta(seconds=env.current().claim_lease_s),
+    )
 
 
 def with_limits_counted(view: View, namespace: str, *, without: int | None) -> quota.Headroom:

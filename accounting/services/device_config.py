@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from hami_platform import env
-from hami_platform.domain.vendors import registry
 from hami_platform.domain.errors import ConfigError
+from hami_platform.domain.vendors import registry
 from hami_platform.domain.vendors.base import DeviceConfig
 
 

@@ -8,8 +8,11 @@ from accounting.ledger import Entry
 from accounting.models import Finding
 
 
-def finding_raise(entry: Entry, *, kind: str, subject: str, message: str, evidence: dict[str, Any], repair: str = "") -> None:
-    """Open a finding, or renew the open one of this kind and subject. With `repair` it is recorded as repaired at once."""
+def finding_raise(
+    entry: Entry, *, kind: str, subject: str, message: str, evidence: dict[str, Any], repair: str = ""
+) -> None:
+    """Open a finding, or renew the open one of this kind and subject. With `repair` it is recorded as repaired at
+    once."""
     cluster = entry.clock.cluster_id
     values = {"message": message, "evidence": evidence, "last_seen_at": entry.at, "repair": repair}
     if repair:

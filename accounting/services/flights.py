@@ -1,4 +1,5 @@
-"""Leases in the database: one watcher at a time (with an epoch that fences its writes), one run of each periodic task at a time."""
+"""Leases in the database: one watcher at a time (with an epoch that fences its writes), one run of each periodic task
+at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from accounting.models import ProcessLease
 
 
 def lease_take(*, name: str, holder: str, ttl_s: float) -> int | None:
-    """The epoch under which `holder` has the lease now, or None while another has it. Its own lease is renewed, same epoch."""
+    """The epoch under which `holder` has the lease now, or None while another has it. Its own lease is renewed, same
+    epoch."""
     cluster = ledger.cluster_id()
     ProcessLease.objects.get_or_create(cluster_id=cluster, name=name)
     mine = ProcessLease.objects.filter(cluster=cluster, name=name, holder=holder)

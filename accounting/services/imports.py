@@ -1,4 +1,5 @@
-"""Takes over a pod that is bound already but that the ledger does not know: HAMi placed it, or it came past the webhook."""
+"""Takes over a pod that is bound already but that the ledger does not know: HAMi placed it, or it came past the
+webhook."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from hami_platform.domain.view import View
 
 
 def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> Pod:
-    """A row with the shares that the pod's annotations state. Undecodable: no shares, and its node takes no new device pods.
+    """A row with the shares that the pod's annotations state. Undecodable: no shares, and its node takes no new
+    device pods.
 
     Without any allocation annotation the pod is unmanaged: listed, with a Finding, holding nothing that we know of.
     """
@@ -25,19 +27,35 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
     except WireError as fault:
         shares, aligned, unknown = (), False, str(fault)
     pod = pod_rows.pod_create(
-        entry, cluster=ledger.cluster_id(), state=PodState.BOUND, request=seen.request, charges=(), namespace=seen.namespace,
-        name=seen.name, owner=seen.owner, uid=seen.uid, node=seen.node, priority=seen.priority, aligned=aligned,
-        created_at=seen.created_at or entry.at, unmanaged=not shares,
-        wire={key: seen.annotations[key] for v in config.vendors for key in (v.allocated_key,) if key in seen.annotations},
-    )  # fmt: skip
+        entry,
+        cluster=ledger.cluster_id(),
+        state=PodState.BOUND,
+        request=seen.request,
+        charges=(),
+        namespace=seen.namespace,
+        name=seen.name,
+        owner=seen.owner,
+        uid=seen.uid,
+        node=seen.node,
+        priority=seen.priority,
+        aligned=aligned,
+        created_at=seen.created_at or entry.at,
+        unmanaged=not shares,
+        wire={
+            key: seen.annotations[key] for v in config.vendors for key in (v.allocated_key,) if key in seen.annotations
+        },
+    )
     pod_rows.shares_write(pod, shares)
     if unknown:
         _node_unknown(entry, seen, unknown)
     elif not shares:
         findings.finding_raise(
-            entry, kind="unmanaged-pod", subject=f"{seen.namespace}/{seen.name}",
-            message=f"asks for devices on node {seen.node} but was not placed by this platform", evidence={"uid": seen.uid},
-        )  # fmt: skip
+            entry,
+            kind="unmanaged-pod",
+            subject=f"{seen.namespace}/{seen.name}",
+            message=f"asks for devices on node {seen.node} but was not placed by this platform",
+            evidence={"uid": seen.uid},
+        )
     return pod
 
 

@@ -1,4 +1,5 @@
-"""The passage of time enters the ledger here, and only here: each thing that ends or begins by itself is journaled when it does.
+"""The passage of time enters the ledger here, and only here: each thing that ends or begins by itself is journaled
+when it does.
 
 Decisions never compare with a clock. Watcher and worker both run this tick; doing it twice changes nothing.
 """
@@ -6,8 +7,9 @@ Decisions never compare with a clock. Watcher and worker both run this tick; doi
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounting import ledger
 from accounting.ledger import Entry
@@ -24,7 +26,9 @@ def leases_tick(*, fence: int | None = None) -> int:
     now = ledger.database_time()
     cluster = ledger.cluster_id()
     due = (
-        Pod.objects.filter(cluster=cluster, lease_until__lte=now, state__in=(PodState.CLAIMED, PodState.RESERVED)).exists()
+        Pod.objects.filter(
+            cluster=cluster, lease_until__lte=now, state__in=(PodState.CLAIMED, PodState.RESERVED)
+        ).exists()
         or _quotas_due(cluster, now).exists()
         or _holds_due(cluster, now).exists()
         or _locks_due(cluster, now).exists()
@@ -47,7 +51,7 @@ def _claims(entry: Entry) -> int:
     return len(unseen) + len(unbound)
 
 
-def _quotas_due(cluster: int, now: datetime):  # type: ignore[no-untyped-def]  # a queryset; the stubs cannot name its class
+def _quotas_due(cluster: int, now: datetime) -> QuerySet[Any]:
     valid = (Q(valid_from=None) | Q(valid_from__lte=now)) & (Q(valid_until=None) | Q(valid_until__gt=now))
     return Quota.objects.filter(Q(in_force=False) & valid | Q(in_force=True) & ~valid, cluster=cluster)
 
@@ -62,7 +66,7 @@ def _quotas(entry: Entry) -> int:
     return len(due)
 
 
-def _holds_due(cluster: int, now: datetime):  # type: ignore[no-untyped-def]  # see _quotas_due
+def _holds_due(cluster: int, now: datetime) -> QuerySet[Any]:
     return Hold.objects.filter(cluster=cluster, in_force=True, expires_at__lte=now)
 
 
@@ -76,8 +80,10 @@ def _holds(entry: Entry) -> int:
     return len(due)
 
 
-def _locks_due(cluster: int, now: datetime):  # type: ignore[no-untyped-def]  # see _quotas_due
-    return NodeLock.objects.filter(cluster=cluster, stale=False, first_seen_at__lte=now - timedelta(seconds=LOCK_STALE_S))
+def _locks_due(cluster: int, now: datetime) -> QuerySet[Any]:
+    return NodeLock.objects.filter(
+        cluster=cluster, stale=False, first_seen_at__lte=now - timedelta(seconds=LOCK_STALE_S)
+    )
 
 
 def _locks(entry: Entry) -> int:
@@ -90,9 +96,12 @@ def _locks(entry: Entry) -> int:
     alarm = timedelta(seconds=2 * env.current().node_lock_timeout_s)
     for lock in NodeLock.objects.filter(cluster=entry.clock.cluster_id, first_seen_at__lte=entry.at - alarm):
         findings.finding_raise(
-            entry, kind="node-lock-stuck", subject=lock.node, evidence={"uid": lock.pod_uid, "value": lock.value},
+            entry,
+            kind="node-lock-stuck",
+            subject=lock.node,
+            evidence={"uid": lock.pod_uid, "value": lock.value},
             message=f"locked since {lock.first_seen_at:%Y-%m-%d %H:%M:%S} UTC, more than twice the time-out",
-        )  # fmt: skip
+        )
     return len(due)
 
 
@@ -105,7 +114,8 @@ def _hopeless(cluster: int, now: datetime) -> list[str]:
 
 
 def _suspend(entry: Entry) -> int:
-    """Their claims are given up, so that they keep no quota from pods that can run; a successful filter claims again."""
+    """Their claims are given up, so that they keep no quota from pods that can run; a successful filter claims
+    again."""
     due = _hopeless(entry.clock.cluster_id, entry.at)
     for pod in Pod.objects.filter(cluster=entry.clock.cluster_id, uid__in=due, state=PodState.CLAIMED):
         pod_rows.pod_unplace(entry, pod, state=PodState.WAITING, suspended=True)

@@ -1,4 +1,5 @@
-"""Which vendors' plugins are gone from which nodes (D10): nothing allocatable, and no sign of life for the liveness time-out.
+"""Which vendors' plugins are gone from which nodes (D10): nothing allocatable, and no sign of life for the liveness
+time-out.
 
 Signs of life lie outside the ledger: they are stamps, not decisions.
 """
@@ -16,7 +17,8 @@ from hami_platform.domain.vendors.base import DeviceConfig
 
 
 def gone_vendors(seen: Sequence[NodeSeen], config: DeviceConfig) -> dict[str, tuple[str, ...]]:
-    """Node → vendors with devices registered whose plugin is gone. Also renews what is stored of each node's allocatable."""
+    """Node → vendors with devices registered whose plugin is gone. Also renews what is stored of each node's
+    allocatable."""
     stored = {
         row.node.name: row
         for row in NodeLiveness.objects.filter(node__cluster=ledger.cluster_id()).select_related("node")

@@ -1,5 +1,5 @@
-"""Locks that node annotations carry (where HAMi's plugin runs): mirrored in the ledger with the time we first saw them, and taken
-off when their holder can no longer use them. Ages never come from the text: its clock is not ours.
+"""Locks that node annotations carry (where HAMi's plugin runs): mirrored in the ledger with the time we first saw
+them, and taken off when their holder can no longer use them. Ages never come from the text: its clock is not ours.
 """
 
 from __future__ import annotations
@@ -36,14 +36,20 @@ def locks_observe(seen: Sequence[NodeSeen], *, fence: int | None = None) -> int:
             if one.lock and not NodeLock.objects.filter(cluster=cluster, node=one.name).exists():
                 holder = _holder(view, one.lock)
                 NodeLock.objects.create(
-                    cluster_id=cluster, node=one.name, mode=ANNOTATION, value=one.lock[:600], pod_uid=holder, first_seen_at=entry.at
+                    cluster_id=cluster,
+                    node=one.name,
+                    mode=ANNOTATION,
+                    value=one.lock[:600],
+                    pod_uid=holder,
+                    first_seen_at=entry.at,
                 )
             entry.record("lock", one.name, value=one.lock[:600])
     return len(news)
 
 
 def locks_release_dead(api: ports.Api, *, fence: int | None = None) -> int:
-    """Take off annotation locks whose holder is gone or has started, and those without a known holder after the time-out."""
+    """Take off annotation locks whose holder is gone or has started, and those without a known holder after the
+    time-out."""
     view = live_view.live().refresh()
     now = ledger.database_time()
     timeout = timedelta(seconds=env.current().node_lock_timeout_s)

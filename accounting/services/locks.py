@@ -1,4 +1,5 @@
-"""The lock of a node: which pod may be between bind and allocation there. One ledger row, whichever protocol the node speaks.
+"""The lock of a node: which pod may be between bind and allocation there. One ledger row, whichever protocol the node
+speaks.
 
 Where our agent runs the row is the lock. Where HAMi's plugin runs the node annotation is, and the row mirrors it.
 """

@@ -14,7 +14,9 @@ Key = tuple[str, str, str, str]
 """(namespace, object name, key in spec.hard, vendor)"""
 
 
-def native_quotas_observe(objects: Iterable[Mapping[str, Any]], *, config: DeviceConfig, complete: bool, fence: int | None = None) -> int:
+def native_quotas_observe(
+    objects: Iterable[Mapping[str, Any]], *, config: DeviceConfig, complete: bool, fence: int | None = None
+) -> int:
     """Write the limits of these ResourceQuota objects; with `complete` those of objects not among them are taken away.
 
     Status-only updates change nothing. Returns the number of rows that changed.
@@ -39,9 +41,13 @@ def native_quotas_observe(objects: Iterable[Mapping[str, Any]], *, config: Devic
             namespace, name, resource_key, vendor = key
             resource, limit = wanted[key]
             row, _ = NativeQuota.objects.update_or_create(
-                cluster_id=ledger.cluster_id(), namespace=namespace, object_name=name, resource_key=resource_key,
-                vendor=vendor, defaults={"resource": resource, "limit": limit},
-            )  # fmt: skip
+                cluster_id=ledger.cluster_id(),
+                namespace=namespace,
+                object_name=name,
+                resource_key=resource_key,
+                vendor=vendor,
+                defaults={"resource": resource, "limit": limit},
+            )
             entry.record("native", row.pk, namespace=namespace, name=name, resource=resource_key, limit=limit)
     return len(stale) + len(changed)
 
@@ -60,8 +66,8 @@ def native_quota_gone(*, namespace: str, name: str, fence: int | None = None) ->
 
 
 def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple[str, int]]:
-    """Key → (resource, limit) of one object. Only `limits.<name>` keys count (spec.hard), as in HAMi; a value that is not a
-    whole number is ignored there and here."""
+    """Key → (resource, limit) of one object. Only `limits.<name>` keys count (spec.hard), as in HAMi; a value that is
+    not a whole number is ignored there and here."""
     namespace, name = _name(quota)
     found: dict[Key, tuple[str, int]] = {}
     for key, value in ((quota.get("spec") or {}).get("hard") or {}).items():
@@ -71,7 +77,10 @@ def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple
             continue
         for vendor in config.vendors:
             if resource_name == vendor.resources.memory:
-                found[namespace, name, key, vendor.word] = (NativeQuota.Resource.MEMORY, limit * max(1, vendor.unit_mib))
+                found[namespace, name, key, vendor.word] = (
+                    NativeQuota.Resource.MEMORY,
+                    limit * max(1, vendor.unit_mib),
+                )
             elif resource_name == vendor.resources.cores:
                 found[namespace, name, key, vendor.word] = (NativeQuota.Resource.CORES, limit)
     return found

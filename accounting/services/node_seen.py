@@ -1,4 +1,5 @@
-"""A node object of the API server as the services need it: its registered devices, decoded, and the signs of life it carries."""
+"""A node object of the API server as the services need it: its registered devices, decoded, and the signs of life it
+carries."""
 
 from __future__ import annotations
 
@@ -45,9 +46,16 @@ class NodeSeen:
     def fingerprint(self, gone: Sequence[str]) -> str:
         """Hash of all that `nodes_observe` writes."""
         content = [
-            self.uid, self.unschedulable, self.agent, [repr(one) for one in self.devices], sorted(self.cordoned),
-            sorted((*pair, score) for pair, score in self.pair_scores.items()), self.unreadable, self.problem, sorted(gone),
-        ]  # fmt: skip
+            self.uid,
+            self.unschedulable,
+            self.agent,
+            [repr(one) for one in self.devices],
+            sorted(self.cordoned),
+            sorted((*pair, score) for pair, score in self.pair_scores.items()),
+            self.unreadable,
+            self.problem,
+            sorted(gone),
+        ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -66,15 +74,20 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
             unreadable.append(vendor.word)
             problems.append(f"{vendor.word}: {fault}")
     return NodeSeen(
-        name=meta.get("name") or "", uid=meta.get("uid") or "", agent=labels.get(AGENT_LABEL, ""),
+        name=meta.get("name") or "",
+        uid=meta.get("uid") or "",
+        agent=labels.get(AGENT_LABEL, ""),
         unschedulable=bool((node.get("spec") or {}).get("unschedulable")),
         devices=tuple(one for one in found if one.vendor not in unreadable),
         cordoned=frozenset(item.strip() for item in annotations.get(CORDON, "").split(",") if item.strip()),
-        pair_scores=scores, allocatable=_allocatable(status, config),
-        handshakes={v.word: annotations[v.handshake_key] for v in config.vendors if v.handshake_key and v.handshake_key in annotations},
-        unreadable=tuple(unreadable), problem="; ".join(problems), lock=annotations.get(LOCK, ""),
+        pair_scores=scores,
+        allocatable=_allocatable(status, config),
+        handshakes={v.word: annotations[v.handshake_key] for v in config.vendors if v.handshake_key in annotations},
+        unreadable=tuple(unreadable),
+        problem="; ".join(problems),
+        lock=annotations.get(LOCK, ""),
         resource_version=str(meta.get("resourceVersion") or ""),
-    )  # fmt: skip
+    )
 
 
 def _devices(annotations: Mapping[str, str], word: str, key: str) -> Sequence[devices.Device]:

@@ -1,7 +1,7 @@
 """What the API server shows of nodes becomes inventory. Human columns are never in what is written here.
 
-Content that did not change costs one comparison of hashes. Liveness stamps are kept beside the ledger; only a plugin that
-goes or returns is journaled.
+Content that did not change costs one comparison of hashes. Liveness stamps are kept beside the ledger; only a plugin
+that goes or returns is journaled.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
     gone = liveness.gone_vendors([one for one in seen if one.registers], config)
     known = dict(Node.objects.filter(cluster=ledger.cluster_id()).values_list("name", "fingerprint"))
     news = [
-        (one, gone.get(one.name, ())) for one in seen
+        (one, gone.get(one.name, ()))
+        for one in seen
         if (one.registers or one.name in known) and known.get(one.name) != one.fingerprint(gone.get(one.name, ()))
-    ]  # fmt: skip
+    ]
     for start in range(0, len(news), BATCH):
         with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
             touched: set[str] = set()
@@ -41,7 +42,8 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
 
 
 def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
-    """These nodes are certainly gone: retired, never deleted. Pods on them keep their namespace charge while they exist."""
+    """These nodes are certainly gone: retired, never deleted. Pods on them keep their namespace charge while they
+    exist."""
     rows = Node.objects.filter(cluster=ledger.cluster_id(), name__in=list(names), retired=False)
     if not rows.exists():
         return 0
@@ -59,13 +61,19 @@ def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
 def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
     """The node's row and its devices; the uuids whose liveness may have changed."""
     node, _ = Node.objects.update_or_create(
-        cluster_id=ledger.cluster_id(), name=seen.name,
+        cluster_id=ledger.cluster_id(),
+        name=seen.name,
         defaults={
-            "uid": seen.uid, "retired": False, "unschedulable": seen.unschedulable, "agent": seen.agent,
-            "gone_vendors": sorted(gone), "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],
-            "fingerprint": seen.fingerprint(gone), "problem": seen.problem[:400],
+            "uid": seen.uid,
+            "retired": False,
+            "unschedulable": seen.unschedulable,
+            "agent": seen.agent,
+            "gone_vendors": sorted(gone),
+            "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],
+            "fingerprint": seen.fingerprint(gone),
+            "problem": seen.problem[:400],
         },
-    )  # fmt: skip
+    )
     before = {(row.vendor, row.uuid): row for row in node.devices.all()}
     for device in seen.devices:
         _device(entry, node, device, before.pop(device.key, None), device.uuid in seen.cordoned)
@@ -73,9 +81,13 @@ def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
         if row.vendor not in seen.unreadable and row.registered:
             row.registered = False
             _save(row, ("registered",))
-    entry.record("node", node.name, devices=len(seen.devices), gone=sorted(gone), problem=seen.problem[:400], agent=seen.agent)
+    entry.record(
+        "node", node.name, devices=len(seen.devices), gone=sorted(gone), problem=seen.problem[:400], agent=seen.agent
+    )
     if seen.problem:
-        findings.finding_raise(entry, kind="unreadable-registration", subject=node.name, message=seen.problem[:1000], evidence={})
+        findings.finding_raise(
+            entry, kind="unreadable-registration", subject=node.name, message=seen.problem[:1000], evidence={}
+        )
     else:
         findings.finding_close(entry, kind="unreadable-registration", subject=node.name, repair="readable again")
     return {device.uuid for device in seen.devices} | {uuid for _, uuid in before}
@@ -102,10 +114,16 @@ def _save(row: Device, columns: Iterable[str]) -> None:
 
 def _columns(device: devices.Device) -> dict[str, object]:
     return {
-        "index": device.index, "model": device.model, "memory_mib": device.memory_mib, "core_percent": device.core_percent,
-        "slots": device.slots, "numa": device.numa, "mode": device.mode, "healthy": device.healthy,
+        "index": device.index,
+        "model": device.model,
+        "memory_mib": device.memory_mib,
+        "core_percent": device.core_percent,
+        "slots": device.slots,
+        "numa": device.numa,
+        "mode": device.mode,
+        "healthy": device.healthy,
         "mig_profiles": [loading.mig_profile_json(profile) for profile in device.mig_profiles],
-    }  # fmt: skip
+    }
 
 
 def _conflicts(entry: Entry, uuids: set[str]) -> None:
@@ -120,8 +138,11 @@ def _conflicts(entry: Entry, uuids: set[str]) -> None:
             entry.record("device", f"{row.node.name}/{row.vendor}/{row.uuid}", conflict=conflict)
         if conflict:
             findings.finding_raise(
-                entry, kind="device-on-two-nodes", subject=row.uuid, evidence={"node": row.node.name},
+                entry,
+                kind="device-on-two-nodes",
+                subject=row.uuid,
+                evidence={"node": row.node.name},
                 message="the same device uuid is registered on more than one node; it is used on none of them",
-            )  # fmt: skip
+            )
         else:
             findings.finding_close(entry, kind="device-on-two-nodes", subject=row.uuid, repair="registered once")

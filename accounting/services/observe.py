@@ -1,7 +1,8 @@
-"""What the API server shows of pods becomes what the ledger holds. The same function serves watch events, lists and single reads.
+"""What the API server shows of pods becomes what the ledger holds. The same function serves watch events, lists and
+single reads.
 
-Differences are found on the View before the Clock is taken; each is decided again under it. An event older than the stored
-resourceVersion is ignored. A stale list frees nothing: absence is `pods_gone`, whose caller has checked it.
+Differences are found on the View before the Clock is taken; each is decided again under it. An event older than the
+stored resourceVersion is ignored. A stale list frees nothing: absence is `pods_gone`, whose caller has checked it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ BATCH = 50
 
 
 def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced, LedgerUnavailable."""
+    """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced,
+    LedgerUnavailable."""
     view = live_view.live().refresh()
     waiting = iter([one for one in seen if differs(view.pod(one.uid), one, config)])
     changed = 0

@@ -1,6 +1,7 @@
 """`/filter`: decide on the View, confirm under the Clock, reserve.
 
-A stale choice is decided again on the fresh View while the Clock is held; so what is written was true when it was committed.
+A stale choice is decided again on the fresh View while the Clock is held; so what is written was true when it was
+committed.
 """
 
 from __future__ import annotations
@@ -92,9 +93,13 @@ def _early(row: PodRow | None, candidates: Sequence[str]) -> FilterAnswer | None
 
 
 def _confirm(
-    entry: Entry, seen: PodSeen, candidates: Sequence[str], decision: place.Decision | None, decided_on: View,
+    entry: Entry,
+    seen: PodSeen,
+    candidates: Sequence[str],
+    decision: place.Decision | None,
+    decided_on: View,
     config: DeviceConfig,
-) -> FilterAnswer:  # fmt: skip
+) -> FilterAnswer:
     view = live_view.live().refresh()
     pod = adoption.pod_adopt(entry, view, seen)
     early = _early(view.pod(seen.uid), candidates)
@@ -114,10 +119,9 @@ def _confirm(
     return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision)
 
 
-def _without_claim(
-    entry: Entry, view: View, pod: Pod, seen: PodSeen, candidates: Sequence[str]
-) -> FilterAnswer | None:
-    """Why a pod that holds no claim may not be placed; None after it got one (a suspended claim comes back with a fit)."""
+def _without_claim(entry: Entry, view: View, pod: Pod, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer | None:
+    """Why a pod that holds no claim may not be placed; None after it got one (a suspended claim comes back with a
+    fit)."""
     if pod.suspended:
         decision = _decide(view, view.pods.get(pod.pk), seen, candidates)
         if decision.placement is None:
@@ -143,10 +147,13 @@ def _decide(
     view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str], *, fit_all: bool = False
 ) -> place.Decision:
     return place.place(
-        states_without(view, row), candidates, seen.request,
+        states_without(view, row),
+        candidates,
+        seen.request,
         headroom=claims.with_limits_counted(view, seen.namespace, without=row.id if row else None),
-        defaults=defaults(), fit_all=fit_all,
-    )  # fmt: skip
+        defaults=defaults(),
+        fit_all=fit_all,
+    )
 
 
 def states_without(view: View, row: PodRow | None) -> Mapping[str, NodeState]:
@@ -166,7 +173,12 @@ def reserve(entry: Entry, pod: Pod, placement: place.Placement, request: PodRequ
     """Write the placement as the pod's reservation. Call under the Clock."""
     pod_rows.shares_write(pod, placement.shares)
     pod_rows.pod_move(
-        entry, pod, PodState.RESERVED, node=placement.node, aligned=True, expired_node="",
+        entry,
+        pod,
+        PodState.RESERVED,
+        node=placement.node,
+        aligned=True,
+        expired_node="",
         wire=wire_texts.texts(placement.shares, request, config),
         lease_until=entry.at + timedelta(seconds=env.current().reservation_lease_s),
-    )  # fmt: skip
+    )

@@ -26,9 +26,15 @@ def pod_move(entry: Entry, pod: Pod, state: str, **columns: Any) -> None:
         setattr(pod, name, value)
     pod.save(update_fields=["state", *columns])
     entry.record(
-        "pod", pod.pk, uid=pod.uid, namespace=pod.namespace, name=pod.name, state=state, node=pod.node,
+        "pod",
+        pod.pk,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        state=state,
+        node=pod.node,
         **{name: columns[name] for name in ("gated", "suspended", "bind_attempt") if name in columns},
-    )  # fmt: skip
+    )
 
 
 def pod_end(entry: Entry, pod: Pod) -> None:
@@ -50,9 +56,14 @@ def pod_create(
     """A new row for a claim or a seen pod; its namespace gets a row with the default mode if it has none."""
     namespace_ensure(entry, cluster=cluster, name=namespace)
     pod = Pod.objects.create(
-        cluster_id=cluster, namespace=namespace, state=state, state_at=entry.at, request=pod_request.encode(request),
-        claim_charges=[loading.claim_charge_json(charge) for charge in charges], **columns,
-    )  # fmt: skip
+        cluster_id=cluster,
+        namespace=namespace,
+        state=state,
+        state_at=entry.at,
+        request=pod_request.encode(request),
+        claim_charges=[loading.claim_charge_json(charge) for charge in charges],
+        **columns,
+    )
     entry.record("pod", pod.pk, uid=pod.uid, namespace=namespace, name=pod.name, state=state, claim=pod.claim_id)
     return pod
 
@@ -62,13 +73,21 @@ def shares_write(pod: Pod, shares: Sequence[devices.Share]) -> None:
     Share.objects.filter(pod=pod).delete()
     Share.objects.bulk_create(
         Share(
-            pod=pod, container_index=one.container_index, container=one.container, kind=one.kind.value, vendor=one.vendor,
-            uuid=one.uuid, model=one.model, memory_mib=one.memory_mib, core_percent=one.core_percent,
+            pod=pod,
+            container_index=one.container_index,
+            container=one.container,
+            kind=one.kind.value,
+            vendor=one.vendor,
+            uuid=one.uuid,
+            model=one.model,
+            memory_mib=one.memory_mib,
+            core_percent=one.core_percent,
             mig_profile=one.mig.profile if one.mig else "",
-            mig_start=one.mig.placement.start if one.mig else None, mig_size=one.mig.placement.size if one.mig else None,
+            mig_start=one.mig.placement.start if one.mig else None,
+            mig_size=one.mig.placement.size if one.mig else None,
         )
         for one in shares
-    )  # fmt: skip
+    )
 
 
 def namespace_ensure(entry: Entry, *, cluster: int, name: str) -> None:

@@ -1,7 +1,9 @@
 """Brings the ledger in line with the API server by lists alone: level-triggered, no memory between runs.
 
-All that the watcher does also comes right here, at tick speed. A list is only believed for what it shows; a pod that is missing
-from it is read by name before it counts as gone, and a row that changed while the list was read is left to the next tick.
+All that the watcher does also comes right here, at tick speed. A list is only believed for what it shows; a pod that
+is missing
+from it is read by name before it counts as gone, and a row that changed while the list was read is left to the next
+tick.
 """
 
 from __future__ import annotations
@@ -44,12 +46,14 @@ def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = 
 
 
 def missing_release(api: ports.Api, before: View, present: set[str], *, fence: int | None = None) -> int:
-    """Release the pods of `before` that a later list lacks, if a read by name agrees and their row has not changed since."""
+    """Release the pods of `before` that a later list lacks, if a read by name agrees and their row has not changed
+    since."""
     now = live_view.live().refresh()
     missing = [
-        row for row in before.pods.values()
+        row
+        for row in before.pods.values()
         if row.uid and row.uid not in present and now.pods.get(row.id) is row and _gone(api, row)
-    ]  # fmt: skip
+    ]
     return observe.pods_gone([row.uid for row in missing], fence=fence)
 
 
@@ -81,7 +85,11 @@ def bindings_settle(api: ports.Api, *, config: DeviceConfig, fence: int | None =
         elif (found.get("spec") or {}).get("nodeName"):
             observe.pods_observe([seen.from_object(found, config)], config=config, fence=fence)
         else:
-            api.send(calls.pod_retry(namespace=row.namespace, name=row.name, uid=row.uid, retry_at=f"bind-{row.bind_attempt}"))
+            api.send(
+                calls.pod_retry(
+                    namespace=row.namespace, name=row.name, uid=row.uid, retry_at=f"bind-{row.bind_attempt}"
+                )
+            )
             bindings.binding_returned(uid=row.uid, attempt=row.bind_attempt)
     return len(late)
 
@@ -106,15 +114,23 @@ def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None =
 
 
 def nodes_apply(
-    api: ports.Api, objects: Iterable[Mapping[str, Any]], *, config: DeviceConfig, complete: bool, fence: int | None = None
+    api: ports.Api,
+    objects: Iterable[Mapping[str, Any]],
+    *,
+    config: DeviceConfig,
+    complete: bool,
+    fence: int | None = None,
 ) -> int:
-    """Write these node objects; `complete` means that nodes not among them may be gone (each is read before it is retired)."""
+    """Write these node objects; `complete` means that nodes not among them may be gone (each is read before it is
+    retired)."""
     found = [node_seen.from_object(one, config) for one in objects]
     changed = nodes.nodes_observe(found, config=config, fence=fence)
     lock_repair.locks_observe(found, fence=fence)
     if complete:
         names = {one.name for one in found}
-        known = [row.name for row in live_view.live().refresh().nodes.values() if not row.retired and row.name not in names]
+        known = [
+            row.name for row in live_view.live().refresh().nodes.values() if not row.retired and row.name not in names
+        ]
         changed += nodes.nodes_gone([name for name in known if _node_gone(api, name)], fence=fence)
     return changed
 

@@ -1,4 +1,5 @@
-"""Drops what is older than the settings say. The Journal is pruned under the Clock, so that a View that fell behind notices."""
+"""Drops what is older than the settings say. The Journal is pruned under the Clock, so that a View that fell behind
+notices."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ BATCH = 2000
 def retention_run() -> int:
     """One round; the number of rows dropped."""
     settings, now, cluster = env.current(), ledger.database_time(), ledger.cluster_id()
-    dropped = Trace.objects.filter(cluster=cluster, last_at__lt=now - timedelta(days=settings.trace_keep_days)).delete()[0]
+    dropped = Trace.objects.filter(
+        cluster=cluster, last_at__lt=now - timedelta(days=settings.trace_keep_days)
+    ).delete()[0]
     old = now - timedelta(days=settings.measurement_keep_days)
     dropped += Measurement.objects.filter(cluster=cluster, at__lt=old).delete()[0]
     return dropped + journal_prune(days=settings.journal_keep_days) + _pods(days=settings.trace_keep_days)

@@ -24,7 +24,9 @@ def _hour(hour: datetime, now: datetime) -> int:
     end = min(hour + timedelta(hours=1), now)
     cluster = ledger.cluster_id()
     sums: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    running = UsageInterval.objects.filter(Q(ended_at=None) | Q(ended_at__gt=hour), cluster=cluster, started_at__lt=end, simulated=False)
+    running = UsageInterval.objects.filter(
+        Q(ended_at=None) | Q(ended_at__gt=hour), cluster=cluster, started_at__lt=end, simulated=False
+    )
     for one in running.iterator():
         seconds = (min(one.ended_at or end, end) - max(one.started_at, hour)).total_seconds()
         total = sums[one.namespace, one.vendor, one.model]
@@ -32,7 +34,12 @@ def _hour(hour: datetime, now: datetime) -> int:
             total[place] += max(0.0, seconds) * amount
     for (namespace, vendor, model), (slots, memory, cores) in sums.items():
         UsageHour.objects.update_or_create(
-            cluster_id=cluster, hour=hour, namespace=namespace, vendor=vendor, model=model, simulated=False,
+            cluster_id=cluster,
+            hour=hour,
+            namespace=namespace,
+            vendor=vendor,
+            model=model,
+            simulated=False,
             defaults={"slot_s": round(slots), "memory_mib_s": round(memory), "core_percent_s": round(cores)},
-        )  # fmt: skip
+        )
     return len(sums)

@@ -22,7 +22,8 @@ GATE = "platform.hami.io/quota"
 class PodSeen:
     """One observed pod.
 
-    request: what it asks for; when it cannot be read, an empty request and `problem` says why. resource_version: 0 where unknown.
+    request: what it asks for; when it cannot be read, an empty request and `problem` says why. resource_version: 0
+    where unknown.
     """
 
     uid: str
@@ -56,17 +57,27 @@ def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     request, problem = _request(pod, config)
     annotations = meta.get("annotations") or {}
     return PodSeen(
-        uid=meta.get("uid") or "", namespace=meta.get("namespace") or "default", name=meta.get("name") or "",
-        request=request, facts=lifecycle.facts_of(pod), node=spec.get("nodeName") or "",
-        claim_id=annotations.get(CLAIM, ""), owner=owner_of(meta), resource_version=_version(meta),
-        priority=spec.get("priority") or 0, created_at=time_of(meta.get("creationTimestamp")),
+        uid=meta.get("uid") or "",
+        namespace=meta.get("namespace") or "default",
+        name=meta.get("name") or "",
+        request=request,
+        facts=lifecycle.facts_of(pod),
+        node=spec.get("nodeName") or "",
+        claim_id=annotations.get(CLAIM, ""),
+        owner=owner_of(meta),
+        resource_version=_version(meta),
+        priority=spec.get("priority") or 0,
+        created_at=time_of(meta.get("creationTimestamp")),
         gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
-        scheduler_name=spec.get("schedulerName") or "", annotations=annotations, problem=problem,
-    )  # fmt: skip
+        scheduler_name=spec.get("schedulerName") or "",
+        annotations=annotations,
+        problem=problem,
+    )
 
 
 def _request(pod: Mapping[str, Any], config: DeviceConfig) -> tuple[PodRequest, str]:
-    """(what the pod asks for, why it cannot be read). Unreadable: its containers alone, enough to tell inits from apps."""
+    """(what the pod asks for, why it cannot be read). Unreadable: its containers alone, enough to tell inits from
+    apps."""
     try:
         return parse.pod_request(pod, config), ""
     except DomainError as fault:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import QuerySet
+
 from accounting import loading
 from accounting.ledger import Entry
 from accounting.models import Pod, UsageInterval
@@ -20,7 +24,9 @@ def intervals_write(entry: Entry, pod: Pod) -> None:
         else:
             interval.ended_at = entry.at
             interval.save(update_fields=["ended_at"])
-    UsageInterval.objects.bulk_create(_interval(entry, pod, key, amount, models.get(key, "")) for key, amount in held.items())
+    UsageInterval.objects.bulk_create(
+        _interval(entry, pod, key, amount, models.get(key, "")) for key, amount in held.items()
+    )
 
 
 def intervals_close(entry: Entry, pod: Pod) -> None:
@@ -28,17 +34,30 @@ def intervals_close(entry: Entry, pod: Pod) -> None:
     _open(pod).update(ended_at=entry.at)
 
 
-def _open(pod: Pod):  # type: ignore[no-untyped-def]  # the stubs cannot name a custom queryset here
+def _open(pod: Pod) -> QuerySet[Any]:
     return UsageInterval.objects.filter(cluster=pod.cluster_id, pod_uid=pod.uid, ended_at=None)
 
 
 def _same(interval: UsageInterval, held: Held) -> bool:
-    return (interval.slots, interval.memory_mib, interval.core_percent) == (held.slots, held.memory_mib, held.core_percent)
+    return (interval.slots, interval.memory_mib, interval.core_percent) == (
+        held.slots,
+        held.memory_mib,
+        held.core_percent,
+    )
 
 
 def _interval(entry: Entry, pod: Pod, key: DeviceKey, held: Held, model: str) -> UsageInterval:
     return UsageInterval(
-        cluster_id=pod.cluster_id, pod_uid=pod.uid, namespace=pod.namespace, pod_name=pod.name, node=pod.node,
-        vendor=key[0], uuid=key[1], model=model, slots=held.slots, memory_mib=held.memory_mib,
-        core_percent=held.core_percent, started_at=entry.at,
-    )  # fmt: skip
+        cluster_id=pod.cluster_id,
+        pod_uid=pod.uid,
+        namespace=pod.namespace,
+        pod_name=pod.name,
+        node=pod.node,
+        vendor=key[0],
+        uuid=key[1],
+        model=model,
+        slots=held.slots,
+        memory_mib=held.memory_mib,
+        core_percent=held.core_percent,
+        started_at=entry.at,
+    )

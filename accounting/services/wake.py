@@ -1,7 +1,8 @@
-"""Which waiting pods to wake, so that freed devices and raised quotas reach them within seconds, and nobody is woken in vain.
+"""Which waiting pods to wake, so that freed devices and raised quotas reach them within seconds, and nobody is woken
+in vain.
 
-kube-scheduler asks again about a pod when the pod changes. A wake is therefore one patch of one pod, made only when a placement
-would succeed on the View now; each woken pod is folded in tentatively, so one freed device wakes one pod.
+kube-scheduler asks again about a pod when the pod changes. A wake is therefore one patch of one pod, made only when a
+placement would succeed on the View now; each woken pod is folded in tentatively, so one freed device wakes one pod.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ class Freed:
                 cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
             )
             freeing = [
-                revision for revision, kind, values in rows.values_list("revision", "kind", "values")
+                revision
+                for revision, kind, values in rows.values_list("revision", "kind", "values")
                 if kind in FREEING_KINDS or (kind == "pod" and values.get("state") in FREEING_STATES)
-            ]  # fmt: skip
+            ]
             self.revision = max([self.revision, *freeing])
         self._read = view.clock.revision
         return self.revision
 
 
 def wake_plan(freed: Freed, *, fence: int | None = None) -> list[Wake]:
-    """The pods to wake now, best first; waiting ones have got their claim when they are in it. Each is returned by one process
-    and once per freeing revision only."""
+    """The pods to wake now, best first; waiting ones have got their claim when they are in it. Each is returned by
+    one process and once per freeing revision only."""
     view = live_view.live().refresh()
     revision = freed.follow(view)
     ungated = _ungate(view, fence)
@@ -98,7 +100,9 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
             continue
         cluster = ledger.cluster_id()
         Refusal.objects.get_or_create(
-            cluster_id=cluster, pod_uid=row.uid, defaults={"at": ledger.database_time(), "since": ledger.database_time()}
+            cluster_id=cluster,
+            pod_uid=row.uid,
+            defaults={"at": ledger.database_time(), "since": ledger.database_time()},
         )
         won = Refusal.objects.filter(cluster=cluster, pod_uid=row.uid, woken_revision__lt=freed_revision)
         if won.update(woken_revision=freed_revision):
@@ -116,13 +120,16 @@ def _asleep(view: View, refusals: dict[str, Refusal], freed_revision: int) -> It
 
 def _placed(view: View, row: PodRow) -> place.Placement | None:
     """Where the pod would go if kube-scheduler offered every node. A waiting pod must get its claim first."""
-    if row.state == PodState.WAITING and not row.suspended:
-        if claims.judge(view, row.namespace, claims.price(view, row.request), without=row.id).stops:
-            return None
+    unclaimed = row.state == PodState.WAITING and not row.suspended
+    if unclaimed and claims.judge(view, row.namespace, claims.price(view, row.request), without=row.id).stops:
+        return None
     decision = place.place(
-        view.states, tuple(view.states), row.request, defaults=placements.defaults(),
+        view.states,
+        tuple(view.states),
+        row.request,
+        defaults=placements.defaults(),
         headroom=claims.with_limits_counted(view, row.namespace, without=row.id),
-    )  # fmt: skip
+    )
     return decision.placement
 
 
@@ -135,5 +142,3 @@ def _with(view: View, row: PodRow, placement: place.Placement) -> View:
 def _in_order(rows: Iterable[PodRow]) -> list[PodRow]:
     """Priority, then age, then uid."""
     return sorted(rows, key=lambda row: (-row.priority, row.created_at_s, row.uid))
-
-

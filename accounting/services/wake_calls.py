@@ -36,8 +36,12 @@ def _ungate(api: ports.Api, one: Wake) -> bool:
         return False
     api.send(
         calls.pod_remove_gate(
-            namespace=one.namespace, name=one.name, uid=one.uid, gates=gates, gate=GATE,
+            namespace=one.namespace,
+            name=one.name,
+            uid=one.uid,
+            gates=gates,
+            gate=GATE,
             resource_version=pod["metadata"]["resourceVersion"],
         )
-    )  # fmt: skip
+    )
     return True

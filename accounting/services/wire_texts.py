@@ -18,7 +18,8 @@ LABEL_MAX = 63
 
 
 def texts(shares: Sequence[devices.Share], request: PodRequest, config: DeviceConfig) -> dict[str, str]:
-    """Device annotations of a placement: per vendor asked the to-allocate and allocated text, and the MIG reservation."""
+    """Device annotations of a placement: per vendor asked the to-allocate and allocated text, and the MIG
+    reservation."""
     found: dict[str, str] = {}
     for word in request.vendors:
         vendor = config.vendor(word)
@@ -50,10 +51,13 @@ def _mig(shares: Sequence[devices.Share]) -> list[mig_allocations.Allocation]:
 
 
 def shares_from(
-    annotations: Mapping[str, str], containers: Sequence[ContainerRequest], models: Mapping[devices.DeviceKey, str],
+    annotations: Mapping[str, str],
+    containers: Sequence[ContainerRequest],
+    models: Mapping[devices.DeviceKey, str],
     config: DeviceConfig,
-) -> tuple[tuple[devices.Share, ...], bool]:  # fmt: skip
-    """(shares, aligned) that a pod's allocated annotations state. Unaligned rows all count as app containers'. Raises WireError."""
+) -> tuple[tuple[devices.Share, ...], bool]:
+    """(shares, aligned) that a pod's allocated annotations state. Unaligned rows all count as app containers'. Raises
+    WireError."""
     shares: list[devices.Share] = []
     aligned = True
     mig = {(a.container_index, a.device_index): a for a in mig_allocations.decode(annotations.get(MIG, ""))}
@@ -69,17 +73,32 @@ def shares_from(
 
 
 def _shares(
-    rows: pod_devices.Rows, containers: Sequence[ContainerRequest],
-    mig: Mapping[tuple[int, int], mig_allocations.Allocation], models: Mapping[devices.DeviceKey, str],
-) -> list[devices.Share]:  # fmt: skip
+    rows: pod_devices.Rows,
+    containers: Sequence[ContainerRequest],
+    mig: Mapping[tuple[int, int], mig_allocations.Allocation],
+    models: Mapping[devices.DeviceKey, str],
+) -> list[devices.Share]:
     found = []
     for index, row in enumerate(rows):
         for position, one in enumerate(row):
-            name, kind = (containers[index].name, containers[index].kind) if index < len(containers) else ("", devices.ContainerKind.APP)
+            name, kind = (
+                (containers[index].name, containers[index].kind)
+                if index < len(containers)
+                else ("", devices.ContainerKind.APP)
+            )
             reserved = mig.get((index, position))
             use = devices.MigUse(reserved.profile, reserved.placement) if reserved else None
             found.append(
-                devices.Share(index, name, kind, one.vendor, one.uuid, one.memory_mib, one.core_percent, use,
-                              models.get((one.vendor, one.uuid), ""))
-            )  # fmt: skip
+                devices.Share(
+                    index,
+                    name,
+                    kind,
+                    one.vendor,
+                    one.uuid,
+                    one.memory_mib,
+                    one.core_percent,
+                    use,
+                    models.get((one.vendor, one.uuid), ""),
+                )
+            )
     return found

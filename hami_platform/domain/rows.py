@@ -1,6 +1,7 @@
 """The ledger's rows as plain values: what a View is folded from.
 
-One class per kind of row. A row knows what follows from itself alone (what a pod holds); what follows from several is `view`.
+One class per kind of row. A row knows what follows from itself alone (what a pod holds); what follows from several is
+`view`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The View: one immutable picture of a cluster's ledger, folded from rows, on which every decision is taken.
 
-It must not know where rows come from. `fold` replaces rows by key and recomputes what follows from them; folding rows in any
-interleaving gives the same View as building it from all rows at once (a law).
+It must not know where rows come from. `fold` replaces rows by key and recomputes what follows from them; folding rows
+in any interleaving gives the same View as building it from all rows at once (a law).
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class View:
         return found
 
     def headroom(self, namespace: str, *, without: int | None = None) -> Headroom:
-        """The rules that bind a pod of this namespace, with what each scope uses now, `without` (a pod id) taken out."""
+        """The rules that bind a pod of this namespace, with what each scope uses now, `without` (a pod id) taken
+        out."""
         return _headroom(self, namespace, without)
 
     def fold(self, changes: Changes) -> View:
@@ -227,7 +228,9 @@ def _ancestors(view: View, tenant: int | None) -> list[TenantRow]:
 
 def _namespaces_under(view: View, tenant: int) -> set[str]:
     return {
-        row.name for row in view.namespaces.values() if any(above.id == tenant for above in _ancestors(view, row.tenant))
+        row.name
+        for row in view.namespaces.values()
+        if any(above.id == tenant for above in _ancestors(view, row.tenant))
     }
 
 

@@ -1,4 +1,5 @@
-"""Tells the ledger that its database was restored from a backup: a new history begins, and everything is compared again."""
+"""Tells the ledger that its database was restored from a backup: a new history begins, and everything is compared
+again."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from accounting import ledger
 class Command(BaseCommand):
     """`manage.py restored`."""
 
-    help = "Run after restoring the database: no process answers kube-scheduler until a full compare with the cluster is done."
+    help = "Run after restoring the database: nothing is placed until a full compare with the cluster is done."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Draw a new incarnation under the Clock."""
