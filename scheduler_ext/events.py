@@ -13,8 +13,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from accounting.services import cluster_api
 from hami_platform import env, logs, metrics
-from hami_platform.kube import calls, connection, errors, limiter, objects
+from hami_platform.kube import calls, errors, limiter, objects
 from scheduler_ext import background
 
 _log = logs.get(__name__)
@@ -81,7 +82,7 @@ def _write(batch: list[PodEvent]) -> None:
             _dropped.inc()
             continue
         try:
-            connection.api().send(call_of(event, datetime.now(UTC)), timeout_s=5)
+            cluster_api.cluster_api().send(call_of(event, datetime.now(UTC)), timeout_s=5)
         except errors.KubeError as error:
             _dropped.inc()
             _log.warning("event_lost", uid=event.uid, reason=event.reason, error=str(error))

@@ -16,10 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounting import ledger
-from accounting.services import device_config, placements, seen
+from accounting.services import cluster_api, device_config, placements, seen
 from hami_platform import env, logs, metrics
 from hami_platform.domain.reasons import Reason
-from hami_platform.kube import connection
 from scheduler_ext import binder, edge, events, node_queue, protocol, traces
 
 _log = logs.get(__name__)
@@ -194,4 +193,4 @@ def _bind_event(args: protocol.BindArgs, error: str) -> events.PodEvent:
 def the_binder() -> binder.Binder:
     """This process's binder. Half of the threads stay for everything else."""
     queue: node_queue.NodeQueue[str] = node_queue.NodeQueue(max(1, env.current().listener_threads // 2))
-    return binder.Binder(connection.api(), device_config.device_config(), queue)
+    return binder.Binder(cluster_api.cluster_api(), device_config.device_config(), queue)

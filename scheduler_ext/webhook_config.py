@@ -22,7 +22,10 @@ TIMEOUT_S = 5  # a GPU pod is refused in this time when the database hangs; plai
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What concerns us. Keys are exact, prefixes end in `/`; both own annotations and labels alike."""
+    """What concerns us. Keys are exact, prefixes end in `/`; both own annotations and labels alike.
+
+    writers: user or group names that may change owned keys; kubelets always may.
+    """
 
     resources: Sequence[str]
     keys: Sequence[str]
@@ -113,8 +116,9 @@ def conditions_create(subject: Subject) -> list[dict[str, str]]:
 def conditions_update(subject: Subject) -> list[dict[str, str]]:
     """Two conditions, both of which must hold: an owned key changes, and not by a writer or a kubelet."""
     changed = " || ".join(_changed(subject, part) for part in ("annotations", "labels"))
-    who = "request.userInfo.username"
-    stranger = f'!({who} in {_list(subject.writers)} || {who}.startsWith("system:node:"))'
+    who, groups, writers = "request.userInfo.username", "request.userInfo.groups", _list(subject.writers)
+    member = f"(has({groups}) && {groups}.exists(g, g in {writers}))"
+    stranger = f'!({who} in {writers} || {who}.startsWith("system:node:") || {member})'
     return [{"name": "owned-key-changes", "expression": changed}, {"name": "not-a-writer", "expression": stranger}]
 
 

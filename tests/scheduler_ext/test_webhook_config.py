@@ -23,7 +23,7 @@ SUBJECT = config.Subject(
     resources=("nvidia.com/gpu", "nvidia.com/gpumem"),
     keys=("hami.io/vgpu-node", "hami.io/bind-phase"),
     prefixes=("platform.hami.io/",),
-    writers=("system:serviceaccount:kube-system:hami-device-plugin",),
+    writers=("system:serviceaccount:kube-system:hami-device-plugin", "system:serviceaccounts:gpu"),
 )
 URL = config.Endpoint(url="https://127.0.0.1:9443/webhook", ca=b"PEM")
 WRITER = SUBJECT.writers[0]
@@ -50,8 +50,9 @@ def container(part: str = "limits", **amounts: str) -> dict[str, Any]:
 GPU = container(**{"nvidia.com/gpu": "1"})
 
 
-def holds(conditions: list[dict[str, str]], new: Any, old: Any = None, user: str = "jane") -> bool:
-    scope = {"object": new, "oldObject": old, "request": {"userInfo": {"username": user}}}
+def holds(conditions: list[dict[str, str]], new: Any, old: Any = None, user: str = "jane", groups: Any = None) -> bool:
+    who = {"username": user} | ({"groups": groups} if groups is not None else {})
+    scope = {"object": new, "oldObject": old, "request": {"userInfo": who}}
     return all(cel.compile_expression(one["expression"])(scope) is True for one in conditions)
 
 
@@ -59,8 +60,8 @@ def created(new: Any) -> bool:
     return holds(config.conditions_create(SUBJECT), new)
 
 
-def updated(old: Any, new: Any, user: str = "jane") -> bool:
-    return holds(config.conditions_update(SUBJECT), new, old, user)
+def updated(old: Any, new: Any, user: str = "jane", groups: Any = None) -> bool:
+    return holds(config.conditions_update(SUBJECT), new, old, user, groups)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,8 @@ def test_a_change_of_an_owned_key_is_asked_about_unless_a_writer_makes_it(part: 
     assert updated(before, after)
     assert not updated(before, after, WRITER)
     assert not updated(before, after, "system:node:n1")
+    assert not updated(before, after, "ours", ["a", "system:serviceaccounts:gpu"])
+    assert updated(before, after, "other", ["a", "system:serviceaccounts:other"])
 
 
 def test_other_updates_of_a_gpu_pod_never_reach_us() -> None:
