@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from typing import Any
 
 import celery
-from celery.signals import setup_logging
+from celery import beat
+from celery.signals import beat_init, setup_logging, worker_init
+
+from hami_platform import env, metrics
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hami_platform.settings")
 
-
-class Application(celery.Celery):
-    """Celery that reads its schedule from the app that owns the tasks."""
-
-    def on_after_configure_schedule(self) -> None:
-        """Add the ticks. Without a tasks module there is nothing to tick."""
-        if importlib.util.find_spec("accounting.tasks") is not None:
-            tasks = importlib.import_module("accounting.tasks")
-            self.conf.beat_schedule = dict(getattr(tasks, "BEAT_SCHEDULE", {}))
-
-
-app = Application("hami_platform")
+app = celery.Celery("hami_platform")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
-@app.on_after_finalize.connect
-def _schedule(sender: Application, **_kwargs: Any) -> None:
-    sender.on_after_configure_schedule()
+class Schedule(beat.Scheduler):
+    """The ticks, kept nowhere: after a restart each is due at once, and a tick too many changes nothing.
+
+    Read here and not at import, because the tasks' module imports this one.
+    """
+
+    def setup_schedule(self) -> None:
+        """Take the ticks from the module that owns the tasks."""
+        self.app.conf.beat_schedule = dict(importlib.import_module("accounting.tasks").BEAT_SCHEDULE)
+        super().setup_schedule()
+        self.merge_inplace(self.app.conf.beat_schedule)
 
 
 @setup_logging.connect
 def _keep_our_logging(**_kwargs: Any) -> None:
     """Being connected is enough: Celery then leaves the logging that settings configured."""
+
+
+@worker_init.connect
+@beat_init.connect
+def _show_metrics(**_kwargs: Any) -> None:
+    """Neither process has a listener of its own."""
+    bind = env.current().metrics_bind
+    if bind is not None:
+        metrics.serve(bind)

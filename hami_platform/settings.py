@@ -305,7 +305,7 @@ CELERY_WORKER_CONCURRENCY = 4
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE_FILENAME = str(STATE_DIR / "beat")
+CELERY_BEAT_SCHEDULER = "hami_platform.celery:Schedule"
 CELERY_TIMEZONE = "UTC"
 
 # -- Logs --------------------------------------------------------------------------------------------------------------

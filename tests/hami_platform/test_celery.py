@@ -1,6 +1,21 @@
 from __future__ import annotations
 
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
 from hami_platform import celery
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def schedule() -> celery.Schedule:
+    return celery.Schedule(app=celery.app, lazy=False)
 
 
 def test_tasks_leave_no_results_and_no_late_acknowledgement() -> None:
@@ -8,11 +23,31 @@ def test_tasks_leave_no_results_and_no_late_acknowledgement() -> None:
     assert not celery.app.conf.task_acks_late
 
 
-def test_every_tick_expires_within_its_period() -> None:
-    for name, entry in celery.app.conf.beat_schedule.items():
-        assert 0 < entry["options"]["expires"] <= entry["schedule"], name
+def test_there_are_ticks(schedule: celery.Schedule) -> None:
+    assert {"pods", "nodes", "locks"} <= set(schedule.schedule)
 
 
-def test_every_tick_names_a_task_that_exists() -> None:
+def test_every_tick_expires_within_its_period(schedule: celery.Schedule) -> None:
+    for name, entry in schedule.schedule.items():
+        assert 0 < entry.options["expires"] <= entry.schedule.run_every.total_seconds(), name
+
+
+def test_every_tick_names_a_task_that_exists(schedule: celery.Schedule) -> None:
     celery.app.loader.import_default_modules()
-    assert {entry["task"] for entry in celery.app.conf.beat_schedule.values()} <= set(celery.app.tasks)
+    assert {entry.task for entry in schedule.schedule.values()} <= set(celery.app.tasks)
+
+
+def test_an_embedded_worker_takes_what_its_beat_sends(tmp_path: pathlib.Path) -> None:
+    environ = {**os.environ, "HAMI_STATE_DIR": str(tmp_path), "HAMI_ROLE": "worker", "HAMI_LOG_LEVEL": "info"}
+    environ.pop("HAMI_DATABASE_URL", None)
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environ, check=True)
+    command = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "hami_platform.celery", "worker", "-B"]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        lines = []
+        for line in worker.stderr:
+            lines.append(line)
+            if "accounting.tasks.due" in line and "succeeded" in line:
+                break
+        worker.send_signal(signal.SIGQUIT)
+        assert lines[-1].find("succeeded") > 0, "".join(lines)
