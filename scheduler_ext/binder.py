@@ -16,8 +16,9 @@ from typing import TypeVar
 from django.db import connection as database
 
 from accounting import ledger, live_view
-from accounting.services import bindings, locks, wire_texts
+from accounting.services import bindings, locks, observe, seen, wire_texts
 from hami_platform import env, logs
+from hami_platform.domain.locks import Owner
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
@@ -44,20 +45,12 @@ class Ask:
     deadline_s: float
 
     @property
-    def owner(self) -> node_lock.Owner:
-        return node_lock.Owner(self.namespace, self.name)
+    def owner(self) -> Owner:
+        return Owner(self.namespace, self.name)
 
     @property
     def left_s(self) -> float:
         return self.deadline_s - time.monotonic()
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the API server has of the pod: error None with a pod to bind, or the answer of this bind ("" = bound)."""
-
-    pod: objects.Pod | None = None
-    error: str | None = None
 
 
 class Binder:
@@ -91,66 +84,71 @@ class Binder:
             found = self._look(ask)
         except errors.KubeError as error:
             return f"the API server cannot be asked about the pod: {error}"
-        if found.error is not None:
-            return found.error
-        begun = self._begin(ask)
+        if isinstance(found, str):
+            return found
+        begun = self._begin(ask, found)
         if isinstance(begun, bindings.BindRefused):
             return "" if begun.done else begun.message
         return self._post(ask, begun, found)
 
     # -- what the API server has ----------------------------------------------------------------------------------
 
-    def _look(self, ask: Ask) -> Found:
-        """Read the pod; settle the ledger where that is already an answer. Raises errors.KubeError."""
+    def _look(self, ask: Ask) -> objects.Pod | str:
+        """The pod if it can be bound, else this bind's answer ("" = bound), with the ledger settled.
+
+        Raises errors.KubeError.
+        """
         try:
             pod = self._send(calls.pod_get(namespace=ask.namespace, name=ask.name))
         except errors.NotFound:
             return self._gone(ask, "not found")
         return self._judge(ask, pod)
 
-    def _judge(self, ask: Ask, pod: objects.Pod) -> Found:
+    def _judge(self, ask: Ask, pod: objects.Pod) -> objects.Pod | str:
         if pod.metadata.uid != ask.uid:
             return self._gone(ask, f"has another uid, {pod.metadata.uid}")
         if pod.spec.node_name:
             self._record(ask, pod.spec.node_name)
             there = pod.spec.node_name == ask.node
-            return Found(error="" if there else f"pod {ask.namespace}/{ask.name} is on node {pod.spec.node_name}")
+            return "" if there else f"pod {ask.namespace}/{ask.name} is on node {pod.spec.node_name}"
         if pod.metadata.deletion_timestamp:
             return self._gone(ask, "is being deleted")
-        return Found(pod=pod)
+        return pod
 
-    def _gone(self, ask: Ask, why: str) -> Found:
+    def _gone(self, ask: Ask, why: str) -> str:
         bindings.binding_ended(uid=ask.uid)
         self._unlock(ask)
-        return Found(error=f"pod {ask.namespace}/{ask.name} {why}")
+        return f"pod {ask.namespace}/{ask.name} {why}"
 
     # -- the lock ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, ask: Ask) -> bindings.BindingPlan | bindings.BindRefused:
+    def _begin(self, ask: Ask, pod: objects.Pod) -> bindings.BindingPlan | bindings.BindRefused:
         """Put the pod into `binding` with the node's lock; waits for the lock while there is time."""
         pause_s = POLL_S
         while True:
-            begun = self._try(ask)
+            begun = self._try(ask, pod)
             if isinstance(begun, bindings.BindingPlan) or not begun.retry:
                 return begun
             if ask.left_s <= pause_s:
                 waited = f"timed out after {self._patience_s:g}s waiting for node {ask.node} to be unlocked"
                 return replace(begun, message=f"{waited}: {begun.message}")
+            self._ask_holder(begun.holder)
             _rest()
             self._pause.wait(pause_s)
-            pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+            pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
 
-    def _try(self, ask: Ask) -> bindings.BindingPlan | bindings.BindRefused:
+    def _try(self, ask: Ask, pod: objects.Pod) -> bindings.BindingPlan | bindings.BindRefused:
         view = live_view.live().refresh()
         held = view.locks.get(ask.node)
         if held is not None and held.pod_uid not in ("", ask.uid):  # seen without taking the Clock
-            return bindings.BindRefused(f"node {ask.node} is locked by pod uid {held.pod_uid}", retry=True)
+            message = f"node {ask.node} is locked by pod uid {held.pod_uid}: node lock contention"
+            return bindings.BindRefused(message, retry=True, holder=held.pod_uid)
         mode = locks.lock_mode(view, ask.node)
         if mode == locks.ROW:
             return self._begun(ask, mode, "")
         _rest()
         try:
-            taken = self._lock.take(ask.node, ask.owner)
+            taken = self._lock.take(ask.node, pod)
         except errors.KubeError as error:
             return bindings.BindRefused(f"node {ask.node} cannot be locked: {error}")
         if isinstance(taken, node_lock.Contended):
@@ -159,6 +157,23 @@ class Binder:
         if isinstance(begun, bindings.BindRefused) and not begun.done:
             self._unlock(ask)
         return begun
+
+    def _ask_holder(self, uid: str) -> None:
+        """Tell the ledger what became of the lock's holder, if the watcher has not yet: its lock may fall by that."""
+        row = live_view.live().now.pod(uid) if uid else None
+        if row is None:
+            return
+        try:
+            pod = self._send(calls.pod_get(namespace=row.namespace, name=row.name).whole())
+        except errors.NotFound:
+            observe.pods_gone([uid])
+            return
+        except errors.KubeError:
+            return  # nothing is known; the lock stays
+        if (pod.get("metadata") or {}).get("uid") != uid:
+            observe.pods_gone([uid])
+        else:
+            observe.pods_observe([seen.from_object(pod, self._config)], config=self._config)
 
     def _begun(self, ask: Ask, mode: str, value: str) -> bindings.BindingPlan | bindings.BindRefused:
         return bindings.binding_begin(
@@ -178,18 +193,16 @@ class Binder:
 
     # -- the Binding ------------------------------------------------------------------------------------------------
 
-    def _post(self, ask: Ask, plan: bindings.BindingPlan, found: Found) -> str:
-        """Send the Binding until its outcome is known, or the tries or the time are used up."""
-        why = "its time is used up"
+    def _post(self, ask: Ask, plan: bindings.BindingPlan, pod: objects.Pod) -> str:
+        """Send the Binding until its outcome is known, or the tries are used up."""
+        why = ""
         for _ in range(TRIES):
-            if found.error is not None or found.pod is None:
-                return found.error or ""
             try:
-                self._binding(ask, plan, found.pod)
+                self._binding(ask, plan, pod)
+            except errors.NotFound:
+                return self._gone(ask, "not found")
             except errors.Conflict as error:
                 why = str(error)
-            except errors.NotFound:
-                return self._gone(ask, "not found").error or ""
             except errors.Ambiguous as error:
                 return self._doubtful(ask, plan, str(error))
             except errors.KubeError as error:
@@ -201,6 +214,9 @@ class Binder:
                 found = self._look(ask)
             except errors.KubeError as error:
                 return self._returned(ask, plan, str(error))
+            if isinstance(found, str):
+                return found
+            pod = found
         return self._returned(ask, plan, f"no Binding succeeded in {TRIES} tries: {why}")
 
     def _binding(self, ask: Ask, plan: bindings.BindingPlan, pod: objects.Pod) -> None:
@@ -247,18 +263,16 @@ class Binder:
         _log.warning("bind_doubtful", uid=ask.uid, node=ask.node, error=why)
         try:
             found = self._look(ask)
-            if found.pod is None:
-                return found.error or ""
-            pod = self._send(
-                calls.pod_retry(namespace=ask.namespace, name=ask.name, uid=ask.uid, retry_at=f"bind-{plan.attempt}")
-            )
-            found = self._judge(ask, pod)
+            if isinstance(found, str):
+                return found
+            mark = calls.pod_retry(namespace=ask.namespace, name=ask.name, uid=ask.uid, retry_at=f"bind-{plan.attempt}")
+            found = self._judge(ask, self._send(mark))
         except errors.NotFound:
-            return self._gone(ask, "not found").error or ""
+            return self._gone(ask, "not found")
         except errors.KubeError as error:
             return f"the outcome of the Binding is unknown: {why}; {error}"
-        if found.error is not None:
-            return found.error
+        if isinstance(found, str):
+            return found
         return self._returned(ask, plan, f"the Binding was not carried out: {why}")
 
 
