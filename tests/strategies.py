@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hami_platform.domain import devices, requests
+from hami_platform.domain import devices, lifecycle, requests
 from hami_platform.domain.wire import mig_allocations, node_lock, pod_devices
 
 NAMES = st.text(st.characters(exclude_characters=",:;", exclude_categories=("Cs",)), min_size=1, max_size=12)
@@ -72,6 +72,15 @@ def weights() -> st.SearchStrategy[requests.Weights]:
     """Scoring weights, at least one of them positive."""
     weight = st.integers(0, 2**63 - 1)
     return st.builds(requests.Weights, weight, weight, weight).filter(lambda w: w.slot or w.core or w.memory)
+
+
+def pod_facts() -> st.SearchStrategy[lifecycle.PodFacts]:
+    """What is known of a pod, any combination."""
+    state = st.sampled_from(("waiting", "running", "terminated", "missing"))
+    fact = st.builds(lifecycle.ContainerFact, state, st.none() | st.integers(0, 255), st.booleans())
+    phases = st.sampled_from(("", "Pending", "Running", "Succeeded", "Failed", "Unknown"))
+    containers = st.dictionaries(st.text(max_size=4), fact, max_size=3)
+    return st.builds(lifecycle.PodFacts, phases, st.booleans(), st.booleans(), containers)
 
 
 def device_requests(vendor: str = "NVIDIA") -> st.SearchStrategy[requests.DeviceRequest]:

@@ -128,7 +128,7 @@ def _review(pod: Mapping[str, Any], config: base.DeviceConfig, settings: Admissi
         return Allowed()
     if _foreign(pod, settings):
         return Allowed(unmanaged=True, message="pod already has different scheduler assigned")
-    _refuse_ephemeral(pod, config)
+    parse.refuse_ephemeral(pod, config)
     return _managed(pod, containers, config, settings)
 
 
@@ -172,13 +172,6 @@ def _foreign(pod: Mapping[str, Any], settings: AdmissionSettings) -> bool:
     ours_by_default = name == DEFAULT_SCHEDULER and settings.force_overwrite
     ours = bool(settings.scheduler_name) and name == settings.scheduler_name
     return bool(name) and not ours_by_default and not ours
-
-
-def _refuse_ephemeral(pod: Mapping[str, Any], config: base.DeviceConfig) -> None:
-    for one in parse.ephemeral(pod):
-        for name in config.resource_names:
-            if parse.mentions(one, (name,)):
-                raise parse.refusal(one, name, "ephemeral containers cannot have devices")
 
 
 def _denied(pod: Mapping[str, Any], declared: Sequence[parse.Declared], settings: AdmissionSettings) -> Denied | None:
@@ -238,12 +231,9 @@ def _container_patch(
     request: requests.PodRequest,
     config: base.DeviceConfig,
 ) -> list[json_patch.Operation]:
-    resources = container.raw.get("resources")
-    if resources is None and added:
-        patch = json_patch.member(container.path, container.raw, "resources", {"limits": dict(added)})
-    else:
-        limits = (resources or {}).get("limits")
-        patch = json_patch.members(json_patch.pointer(container.path, "resources", "limits"), limits, added)
+    # Only a container that has resources gets more of them.
+    limits = (container.raw.get("resources") or {}).get("limits")
+    patch = json_patch.members(json_patch.pointer(container.path, "resources", "limits"), limits, added)
     env = [{"name": name, "value": value} for name, value in _env(container, asked, request, config).items()]
     return patch + json_patch.named_items(json_patch.pointer(container.path, "env"), container.raw.get("env"), env)
 

@@ -94,6 +94,7 @@ def test_cores_are_all_taken_only_with_the_whole_memory(amounts: dict[str, Any],
         ({"gpu": 1, "mem": "16Gi"}, "write 16384"), ({"gpu": 1, "cores": 101}, CORES), ({"gpu": 1, "pct": "99.1"}, PCT),
         ({"gpu": 1, "pct": "50m"}, PCT), ({"gpu": 1, "pct": 101}, PCT), ({"gpu": 1, "pct": -1}, PCT),
         ({"gpu": 1, "mem": 3000, "pct": 50}, PCT), ({"mem": "16Gi"}, "write 16384"), ({"gpu": "1.5"}, GPU),
+        ({"gpu": "lots"}, GPU), ({"gpu": "lots", "mem": 1}, GPU), ({"gpu": 1, "pct": "half"}, PCT),
     ],
 )  # fmt: skip
 def test_h05_to_h08_bad_amounts_are_denied_by_name(amounts: dict[str, Any], words: str) -> None:

@@ -264,6 +264,17 @@ def test_a_configuration_that_cannot_be_used_names_the_key(raw: dict[str, Any], 
         registry.device_config(raw)
 
 
+def test_flags_may_be_written_as_text_as_the_chart_does() -> None:
+    for written in (True, "true", "True"):
+        (nvidia,) = registry.device_config({"nvidia": {"overwriteEnv": written}}).vendors
+        assert nvidia.injection.absent_env == (("NVIDIA_VISIBLE_DEVICES", "none"),)
+
+
+def test_devices_in_an_ephemeral_container_are_refused() -> None:
+    with pytest.raises(errors.RequestError, match="container debug: .* ephemeral"):
+        parse.pod_request(pod(container(), ephemeralContainers=[container("debug", **limits(gpu=1))]), CONFIG)
+
+
 def test_a_vendor_cannot_be_declared_twice() -> None:
     (nvidia,) = registry.all_vendors()
     other = base.Vendor(nvidia.word, base.Resources("other/gpu"), "other")

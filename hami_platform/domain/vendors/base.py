@@ -151,11 +151,15 @@ class DeviceConfig:
     """The vendors in use, sorted by word, each with the operator's names and defaults."""
 
     vendors: tuple[Vendor, ...]
+    resource_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Every name that asks for a device, sorted."""
+    owned_keys: OwnedKeys = field(init=False, repr=False, compare=False)
+    """Every key that users may not touch, sorted."""
     _by_word: dict[str, Vendor] = field(init=False, repr=False, compare=False)
     _by_resource: dict[str, tuple[Vendor, Quantity]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a word or a resource name that is used twice."""
+        """Derives what every admission needs. Raises ConfigError for a word or a resource name that is used twice."""
         by_resource: dict[str, tuple[Vendor, Quantity]] = {}
         for vendor in self.vendors:
             for name, quantity in vendor.resources.named():
@@ -167,6 +171,9 @@ class DeviceConfig:
             raise errors.ConfigError("two vendors with the same word")
         object.__setattr__(self, "_by_word", by_word)
         object.__setattr__(self, "_by_resource", by_resource)
+        object.__setattr__(self, "resource_names", tuple(sorted(by_resource)))
+        own = {key for vendor in self.vendors for key in vendor.owned_keys}
+        object.__setattr__(self, "owned_keys", OwnedKeys(tuple(sorted(own.union(_COMMON_OWNED))), (OWN_PREFIX,)))
 
     def vendor(self, word: str) -> Vendor:
         """The vendor of this word. Raises ConfigError where it is not configured."""
@@ -178,14 +185,3 @@ class DeviceConfig:
     def resource(self, name: str) -> tuple[Vendor, Quantity] | None:
         """Whose resource this is and what it counts; None for a name that is nobody's (cpu, …)."""
         return self._by_resource.get(name)
-
-    @property
-    def resource_names(self) -> tuple[str, ...]:
-        """Every name that asks for a device, sorted."""
-        return tuple(sorted(self._by_resource))
-
-    @property
-    def owned_keys(self) -> OwnedKeys:
-        """Every key that users may not touch, sorted."""
-        own = {key for vendor in self.vendors for key in vendor.owned_keys}
-        return OwnedKeys(tuple(sorted(own.union(_COMMON_OWNED))), (OWN_PREFIX,))

@@ -35,6 +35,7 @@ class Declared:
 
 def pod_request(pod: Mapping[str, Any], config: base.DeviceConfig) -> requests.PodRequest:
     """What the pod asks for. Raises RequestError; WireError for what has no shape of a pod."""
+    refuse_ephemeral(pod, config)
     return request(declared(pod), annotations_of(pod), config)
 
 
@@ -71,6 +72,14 @@ def ephemeral(pod: Mapping[str, Any]) -> tuple[Declared, ...]:
     found = _containers(mapping(pod.get("spec"), "spec"), "ephemeralContainers")
     kind = devices.ContainerKind.APP
     return tuple(_declared(raw, kind, f"/spec/ephemeralContainers/{i}") for i, raw in enumerate(found))
+
+
+def refuse_ephemeral(pod: Mapping[str, Any], config: base.DeviceConfig) -> None:
+    """Raises RequestError where an ephemeral container names a device: nobody would account for it."""
+    for one in ephemeral(pod):
+        for name in config.resource_names:
+            if mentions(one, (name,)):
+                raise refusal(one, name, "ephemeral containers cannot have devices")
 
 
 def annotations_of(pod: Mapping[str, Any]) -> Mapping[str, str]:

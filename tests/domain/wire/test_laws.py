@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_platform.domain import devices, errors, requests
+from hami_platform.domain import devices, errors, lifecycle, requests
 from hami_platform.domain.wire import (
     handshake,
     mig_allocations,
@@ -19,6 +19,7 @@ from hami_platform.domain.wire import (
     node_register,
     pair_scores,
     pod_devices,
+    pod_facts,
     pod_request,
     weights,
 )
@@ -116,6 +117,11 @@ def test_law_1_handshake(at: datetime) -> None:
 def test_law_1_pod_request(request: requests.PodRequest) -> None:
     stored = json.loads(json.dumps(pod_request.encode(request)))
     assert pod_request.decode(stored) == request
+
+
+@given(strategies.pod_facts())
+def test_law_1_pod_facts(facts: lifecycle.PodFacts) -> None:
+    assert pod_facts.decode(json.loads(json.dumps(pod_facts.encode(facts)))) == facts
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
