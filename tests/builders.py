@@ -88,6 +88,9 @@ def container(*asks: DeviceRequest, name: str = "main", kind: ContainerKind = Co
     return ContainerRequest(name, kind, asks)
 
 
+app = container
+
+
 def init(*asks: DeviceRequest, name: str = "init") -> ContainerRequest:
     """An ordinary init container."""
     return ContainerRequest(name, ContainerKind.INIT, asks)
