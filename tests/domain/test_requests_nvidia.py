@@ -271,7 +271,7 @@ def test_flags_may_be_written_as_text_as_the_chart_does() -> None:
 
 
 def test_devices_in_an_ephemeral_container_are_refused() -> None:
-    with pytest.raises(errors.RequestError, match="container debug: .* ephemeral"):
+    with pytest.raises(errors.RequestError, match=r"container debug: .* ephemeral"):
         parse.pod_request(pod(container(), ephemeralContainers=[container("debug", **limits(gpu=1))]), CONFIG)
 
 

@@ -50,8 +50,9 @@ def decode_text(text: str, *, vendor: str) -> tuple[devices.Device, ...]:
 
 
 def _is_text(text: str) -> bool:
-    head = text.lstrip(" \t\r\n")
-    return not head.startswith("[") and head.rstrip() != "null"
+    """Only the text form ends with a colon; a uuid in it may begin with anything, a bracket too."""
+    bare = text.strip()
+    return bare.endswith(":") or not (bare.startswith("[") or bare == "null")
 
 
 def _sorted(found: Iterable[devices.Device]) -> list[devices.Device]:

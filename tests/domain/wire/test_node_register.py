@@ -63,6 +63,11 @@ def test_h42_all_three_forms_give_the_same_card(text: str) -> None:
     assert node_register.decode(text, vendor="NVIDIA") == (card(),)
 
 
+@pytest.mark.parametrize("uuid", ["[", "[]", "null", " [", '[{"id":"x"}]'.replace(":", "")])
+def test_a_uuid_that_looks_like_json_is_still_text(uuid: str) -> None:
+    assert node_register.decode(f"{uuid},10,24576,100,NVIDIA-A10,0,true:", vendor="NVIDIA") == (card(uuid=uuid),)
+
+
 def test_devices_are_written_sorted_by_uuid() -> None:
     ab = node_register.encode([card(uuid="GPU-a"), card(uuid="GPU-b", index=1)])
     assert node_register.encode([card(uuid="GPU-b", index=1), card(uuid="GPU-a")]) == ab
