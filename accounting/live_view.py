@@ -106,7 +106,7 @@ class LiveView:
         """Behind the pruning: reload. Ahead, or on another history: the database was restored, so a new incarnation
         as well."""
         clock = Clock.objects.get(cluster=self._cluster)
-        if base.clock.revision >= clock.pruned_through and clock.incarnation == base.clock.incarnation:
+        if base.clock.revision > clock.pruned_through and clock.incarnation == base.clock.incarnation:
             with ledger.transaction(cause="history_changed") as entry:
                 if Clock.objects.get(pk=entry.clock.pk).incarnation == base.clock.incarnation:
                     ledger.incarnation_draw(entry)

@@ -103,6 +103,7 @@ class Refusal(models.Model):
     summary = models.CharField(max_length=1000, blank=True)
     never_fits = models.BooleanField(default=False, help_text="Not even on the empty cluster, as registered.")
     woken_revision = models.BigIntegerField(default=0)
+    woken_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("cluster", "pod_uid")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from accounting import ledger, live_view
 from accounting.models import Journal, Pod, PodState, Refusal
@@ -20,6 +21,9 @@ from hami_platform.domain.view import View
 
 FREEING_KINDS = frozenset({"node", "device", "hold", "quota", "native", "namespace", "tenant", "lock", "clock"})
 FREEING_STATES = frozenset({PodState.ENDED, PodState.CLAIMED, PodState.WAITING, PodState.RUNNING, PodState.BOUND})
+
+ANSWER_S = 10
+"""How long a woken pod counts as placed before kube-scheduler has asked about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +93,51 @@ def _claimed(row: PodRow, fence: int | None) -> bool:
 
 
 def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
-    """Refused pods that would be placed now and have not been woken since something was freed."""
+    """Refused pods that would be placed now and have not been woken since something was freed.
+
+    A pod that was woken and has not been asked about since still counts as placed, for a while: its device is spoken
+    for.
+    """
+    now = ledger.database_time()
     refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
     hopeless: set[tuple[str, PodRequest]] = set()  # the View only fills up below: what does not fit now will not
-    for row in _in_order(_asleep(view, refusals, freed_revision)):
+    for row in _in_order(_waiting(view)):
+        refusal = refusals.get(row.uid)
+        expected = refusal is not None and _expected(refusal, now)
         shape = (row.namespace, row.request)
-        decision = None if shape in hopeless else _placed(view, row)
-        if decision is None:
+        if shape in hopeless or not (expected or _asleep(refusal, freed_revision)):
+            continue
+        placement = _placed(view, row)
+        if placement is None:
             hopeless.add(shape)
             continue
-        cluster = ledger.cluster_id()
-        Refusal.objects.get_or_create(
-            cluster_id=cluster,
-            pod_uid=row.uid,
-            defaults={"at": ledger.database_time(), "since": ledger.database_time()},
-        )
-        won = Refusal.objects.filter(cluster=cluster, pod_uid=row.uid, woken_revision__lt=freed_revision)
-        if won.update(woken_revision=freed_revision):
+        view = _with(view, row, placement)
+        if not expected and _won(row, freed_revision, now):
             yield Wake(row.uid, row.namespace, row.name, freed_revision, ungate=False)
-        view = _with(view, row, decision)
 
 
-def _asleep(view: View, refusals: dict[str, Refusal], freed_revision: int) -> Iterator[PodRow]:
-    for row in view.pods.values():
-        refusal = refusals.get(row.uid)
-        waits = row.uid and not row.gated and row.state in (PodState.CLAIMED, PodState.WAITING)
-        if waits and (refusal is None or max(refusal.revision, refusal.woken_revision) < freed_revision):
-            yield row
+def _waiting(view: View) -> Iterator[PodRow]:
+    waits = (PodState.CLAIMED, PodState.WAITING)
+    return (row for row in view.pods.values() if row.uid and not row.gated and row.state in waits)
+
+
+def _asleep(refusal: Refusal | None, freed_revision: int) -> bool:
+    """Whether its last refusal and its last wake lie before the freeing revision."""
+    return refusal is None or max(refusal.revision, refusal.woken_revision) < freed_revision
+
+
+def _expected(refusal: Refusal, now: datetime) -> bool:
+    """Whether it was woken a moment ago and kube-scheduler has yet to ask about it."""
+    woken = refusal.woken_at is not None and refusal.woken_revision > refusal.revision
+    return woken and now - refusal.woken_at < timedelta(seconds=ANSWER_S)
+
+
+def _won(row: PodRow, freed_revision: int, now: datetime) -> bool:
+    """Whether this process is the one to wake the pod for this freeing."""
+    cluster = ledger.cluster_id()
+    Refusal.objects.get_or_create(cluster_id=cluster, pod_uid=row.uid, defaults={"at": now, "since": now})
+    asleep = Refusal.objects.filter(cluster=cluster, pod_uid=row.uid, woken_revision__lt=freed_revision)
+    return bool(asleep.update(woken_revision=freed_revision, woken_at=now))
 
 
 def _placed(view: View, row: PodRow) -> place.Placement | None:

@@ -149,7 +149,7 @@ def test_an_event_older_than_the_stored_one_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "held"),
+    "then,held",
     [
         ({"statuses": {"load": kube_objects.running()}}, 20480),
         ({"statuses": {"load": kube_objects.terminated(0)}}, 10240),

@@ -1,0 +1,88 @@
+"""The Journal as people read it: what changed, by whom, why; and the life of one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from accounting import ledger
+from accounting.models import Finding, Journal, Pod
+from accounting.selectors.access import Reach
+
+PAGE = 50
+HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim"})
+OPERATIONS = ("node", "device", "hold", "lock", "native", "clock", "price")
+"""Kinds that concern the cluster rather than a namespace; whoever has any role may read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One Journal row in words."""
+
+    row: Journal
+    subject: str
+    what: str
+    reason: str
+    path: tuple[str, str] = ("", "")
+
+
+def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None = None) -> list[Change]:
+    """Newest first, PAGE rows at most, those before a revision if one is given."""
+    rows = Journal.objects.filter(cluster=ledger.cluster_id()).order_by("-revision", "seq")
+    if kind:
+        rows = rows.filter(kind=kind)
+    if key:
+        rows = rows.filter(key=key)
+    if before is not None:
+        rows = rows.filter(revision__lt=before)
+    if reach.everything:
+        return [change(row) for row in rows[:PAGE]]
+    return [change(row) for row in _allowed(rows[: PAGE * 20], reach)][:PAGE]
+
+
+def timeline(pod: Pod) -> list[Change]:
+    """The life of one pod, oldest first."""
+    rows = Journal.objects.filter(cluster=pod.cluster_id, kind="pod", key=str(pod.pk)).order_by("revision", "seq")
+    return [change(row) for row in rows[:200]]
+
+
+def open_findings(limit: int = 50) -> list[Finding]:
+    """Drift that nobody has repaired, newest first."""
+    return list(Finding.objects.filter(cluster=ledger.cluster_id(), repaired_at=None)[:limit])
+
+
+def change(row: Journal) -> Change:
+    """The row in words."""
+    values = row.values
+    name = f"{values['namespace']}/{values.get('name') or 'not created yet'}" if "namespace" in values else row.key
+    told = [
+        f"{key.replace('_', ' ')} {_text(value)}" for key, value in values.items() if key not in HIDDEN and value != ""
+    ]
+    return Change(row, name, " · ".join(told), str(values.get("reason", "")), _path(row))
+
+
+def _path(row: Journal) -> tuple[str, str]:
+    """(kind of page, key) that shows the subject; empty where there is none."""
+    if row.kind == "pod" and (row.values.get("uid") or row.values.get("claim")):
+        return "pod", row.values.get("uid") or row.values["claim"]
+    if row.kind == "namespace":
+        return "namespace", row.key
+    if row.kind == "device":
+        return "device", row.key.rsplit("/", 1)[-1]
+    return ("node", row.key) if row.kind in ("node", "lock") else ("", "")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _allowed(rows: Iterable[Journal], reach: Reach) -> Iterable[Journal]:
+    for row in rows:
+        namespace = row.key if row.kind == "namespace" else row.values.get("namespace")
+        if row.kind in OPERATIONS or (namespace and reach.sees(namespace)):
+            yield row

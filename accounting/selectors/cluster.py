@@ -1,0 +1,143 @@
+"""The cluster at a glance: four figures, and the heat map of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accounting.selectors import holders
+from accounting.selectors.access import Reach
+from hami_platform.domain.nodes import MIG, DeviceState
+from hami_platform.domain.view import View
+
+WAITING_STATES = frozenset({"waiting", "claimed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Held of a total, in one unit."""
+
+    held: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        """Held per hundred of the total; 0 where there is none."""
+        return self.held * 100 // self.total if self.total else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The four figures. devices: those with any holder; pending: pods that wait for a device, or for quota."""
+
+    devices: Figure
+    memory_mib: Figure
+    core_percent: Figure
+    pending: int
+    pending_visible: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One device of the heat map. marks: (glyph, words) of all that is special about it."""
+
+    node: str
+    state: DeviceState
+    marks: tuple[tuple[str, str], ...]
+    holders: tuple[holders.Holder, ...] = ()
+
+    @property
+    def memory_share(self) -> int:
+        """Per hundred of the registered memory that is held or kept back, at most 100."""
+        device, held = self.state.device, self.state.held
+        return min(100, (held.memory_mib + device.reserved_mib) * 100 // device.memory_mib) if device.memory_mib else 0
+
+    @property
+    def core_share(self) -> int:
+        """Per hundred of the registered cores that is held, at most 100."""
+        device, held = self.state.device, self.state.held
+        return min(100, held.core_percent * 100 // device.core_percent) if device.core_percent else 0
+
+    @property
+    def glyph(self) -> str:
+        """The most important mark."""
+        return self.marks[0][0] if self.marks else ""
+
+    @property
+    def words(self) -> str:
+        """All marks in words."""
+        return ", ".join(words for _, words in self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One node's devices of one model."""
+
+    node: str
+    blocked: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(slots=True)
+class HeatGroup:
+    """All nodes with a model."""
+
+    model: str
+    rows: list[HeatRow] = field(default_factory=list)
+
+    @property
+    def devices(self) -> int:
+        """How many."""
+        return sum(len(row.cells) for row in self.rows)
+
+
+def figures(view: View, reach: Reach) -> Figures:
+    """Sums over the registered devices of live nodes."""
+    states = [one for node in view.states.values() for one in node.devices]
+    pending = [pod for pod in view.pods.values() if pod.state in WAITING_STATES]
+    return Figures(
+        Figure(sum(1 for one in states if one.held), len(states)),
+        Figure(sum(one.held.memory_mib for one in states), sum(one.device.memory_mib for one in states)),
+        Figure(sum(one.held.core_percent for one in states), sum(one.device.core_percent for one in states)),
+        len(pending),
+        sum(1 for pod in pending if reach.sees(pod.namespace)),
+    )
+
+
+def heat_map(view: View, reach: Reach) -> list[HeatGroup]:
+    """Every device of every live node, by model, then by node; one pass over devices and pods."""
+    groups: dict[str, HeatGroup] = {}
+    people = holders.holds_by_node(view)
+    for name in sorted(view.states):
+        by_model: dict[str, list[Cell]] = {}
+        for one in cells_of(view, name, reach, people.get(name, {})):
+            by_model.setdefault(one.state.device.model or one.state.device.vendor, []).append(one)
+        blocked = view.states[name].blocked
+        for model, cells in by_model.items():
+            row = HeatRow(name, blocked.value if blocked else "", tuple(cells))
+            groups.setdefault(model, HeatGroup(model)).rows.append(row)
+    return [groups[model] for model in sorted(groups)]
+
+
+def cells_of(
+    view: View, node: str, reach: Reach, people: dict[tuple[str, str], list[holders.Holder]]
+) -> Iterator[Cell]:
+    """The node's devices in order, with who holds them."""
+    pods = holders.holders_on(view, node, reach)
+    for one in view.states[node].devices:
+        key = one.device.key
+        here = tuple(pods.get(key, []) + people.get(key, []))
+        yield Cell(node, one, marks_of(one, by_people=key in people), here)
+
+
+def marks_of(state: DeviceState, *, by_people: bool) -> tuple[tuple[str, str], ...]:
+    """Glyphs and words, most important first."""
+    device = state.device
+    found = (
+        ("✕", "unhealthy", not device.healthy),
+        ("!", "over-committed", state.free_memory_mib < 0 or state.free_core_percent < 0 or state.free_slots < 0),
+        ("⏸", "cordoned", device.cordoned),
+        ("●", "partly held by a person", by_people),
+        ("◫", "MIG", device.mode == MIG),
+    )
+    return tuple((glyph, words) for glyph, words, true in found if true)

@@ -1,0 +1,56 @@
+"""How current what a page shows is, and the stamp by which a poll learns that nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Max
+
+from accounting import ledger
+from accounting.models import DeniedAsk, Finding, ProcessLease, Refusal, Trace
+from hami_platform.domain.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """problem: why what is shown may be old or incomplete, and what mends it; empty: all is well."""
+
+    revision: int
+    problem: str = ""
+
+
+def freshness(view: View) -> Freshness:
+    """Whether the ledger was compared with the API server, and whether somebody watches it now."""
+    if not view.ready:
+        return Freshness(
+            view.clock.revision,
+            "The ledger has not been compared with the API server yet: nothing is placed. Run: ./manage.py watch",
+        )
+    lease = ProcessLease.objects.filter(cluster=ledger.cluster_id(), name=ledger.WATCHER).first()
+    if lease is None or lease.until is None or lease.until < ledger.database_time():
+        return Freshness(
+            view.clock.revision, "No watcher runs: changes arrive only with reconciliation. Run: ./manage.py watch"
+        )
+    return Freshness(view.clock.revision)
+
+
+def stamp(view: View, *, pod_uid: str = "") -> str:
+    """Changes whenever a page over the View, refusals, denied asks and findings (or one pod's traces) would."""
+    cluster = ledger.cluster_id()
+    parts: list[object] = [view.clock.revision, int(view.ready)]
+    if pod_uid:
+        parts.append(
+            _newest(Trace.objects.filter(cluster=cluster, pod_uid=pod_uid).aggregate(at=Max("last_at"), n=Count("pk")))
+        )
+    for rows in (
+        Refusal.objects.filter(cluster=cluster).aggregate(at=Max("at"), n=Count("pk")),
+        DeniedAsk.objects.filter(cluster=cluster).aggregate(at=Max("last_at"), n=Count("pk")),
+        Finding.objects.filter(cluster=cluster, repaired_at=None).aggregate(at=Max("last_seen_at"), n=Count("pk")),
+    ):
+        parts.append(_newest(rows))
+    return "-".join(map(str, parts))
+
+
+def _newest(found: dict[str, object]) -> str:
+    at = found["at"]
+    return f"{at.timestamp():.3f}x{found['n']}" if hasattr(at, "timestamp") else "0"
