@@ -89,3 +89,25 @@ def test_h34_the_quota_bound_follows_the_same_order() -> None:
 
     assert bound((INIT, 20480), (SIDECAR, 2048), (APP, 10240)) == 20480 <= 22000
     assert bound((SIDECAR, 2048), (INIT, 20480), (APP, 10240)) == 22528 > 22000
+
+
+@st.composite
+def mixed_cards(draw: st.DrawFn) -> list[devices.Device]:
+    profiles = tuple(devices.MigProfile(f"{i}g", 3000 * i, 14 * i, i) for i in (1, 2))
+    kinds = [(memory_mib, mig) for memory_mib in (4000, 8000, 9000) for mig in (False, True)]
+    picked = draw(st.lists(st.sampled_from(kinds), max_size=8))
+    return [
+        builders.device(
+            f"GPU-{i}", memory_mib=size, mode="mig" if mig else "hami-core", mig_profiles=profiles if mig else ()
+        )
+        for i, (size, mig) in enumerate(picked)
+    ]
+
+
+@given(strategies.pod_requests(), mixed_cards())
+def test_the_bound_over_representatives_is_the_bound_over_all(
+    request: requests.PodRequest, cards: list[devices.Device]
+) -> None:
+    few = lifecycle.representatives(cards)
+    assert lifecycle.lower_bound(request, few) == lifecycle.lower_bound(request, {"NVIDIA": cards})
+    assert sum(map(len, few.values())) <= 6
