@@ -107,9 +107,13 @@ def update_review(
 
 
 def claim_patch(pod: Mapping[str, Any], claim_id: str, *, gated: bool) -> tuple[json_patch.Operation, ...]:
-    """What is added once the ledger has answered: the claim, and the scheduling gate where the pod has to wait."""
+    """What is added once the ledger has answered: the claim, and the scheduling gate where the pod has to wait.
+
+    An empty claim_id adds none: a pod that waits holds nothing yet.
+    """
     annotations = (pod.get("metadata") or {}).get("annotations")
-    patch = json_patch.member("/metadata/annotations", annotations, CLAIM, claim_id)
+    claim = {CLAIM: claim_id} if claim_id else {}
+    patch = json_patch.members("/metadata/annotations", annotations, claim)
     if gated:
         gates = (pod.get("spec") or {}).get("schedulingGates")
         patch += json_patch.named_items("/spec/schedulingGates", gates, [{"name": GATE}])

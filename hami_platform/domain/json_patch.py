@@ -17,11 +17,6 @@ def pointer(path: str, *members: str) -> str:
     return "/".join((path, *escaped))
 
 
-def member(path: str, parent: Any, name: str, value: Any) -> list[Operation]:
-    """Sets one member of the object at path; parent is that object, or None where there is none yet."""
-    return members(path, parent, {name: value})
-
-
 def members(path: str, parent: Any, wanted: Mapping[str, Any]) -> list[Operation]:
     """Sets members of the object at path; parent is that object, or None where there is none yet."""
     if parent is None:

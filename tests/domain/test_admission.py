@@ -347,6 +347,7 @@ def test_the_claim_is_an_annotation_and_waiting_is_a_gate() -> None:
     assert after["metadata"]["annotations"] == {"a": "b", "platform.hami.io/claim": "id-1"}
     assert [gate["name"] for gate in after["spec"]["schedulingGates"]] == ["other", "platform.hami.io/quota"]
     assert len(admission.claim_patch(had, "id-1", gated=False)) == 1
+    assert [one["path"] for one in admission.claim_patch(bare, "", gated=True)] == ["/spec/schedulingGates"]
 
 
 def update(old: dict[str, str], new: dict[str, str], user: str, part: str = "annotations") -> admission.Verdict:
