@@ -128,8 +128,9 @@ def _asleep(refusal: Refusal | None, freed_revision: int) -> bool:
 
 def _expected(refusal: Refusal, now: datetime) -> bool:
     """Whether it was woken a moment ago and kube-scheduler has yet to ask about it."""
-    woken = refusal.woken_at is not None and refusal.woken_revision > refusal.revision
-    return woken and now - refusal.woken_at < timedelta(seconds=ANSWER_S)
+    if refusal.woken_at is None or refusal.woken_revision <= refusal.revision:
+        return False
+    return now - refusal.woken_at < timedelta(seconds=ANSWER_S)
 
 
 def _won(row: PodRow, freed_revision: int, now: datetime) -> bool:
