@@ -1,0 +1,108 @@
+"""How long one decision takes over 5,000 nodes of 8 devices, and how it grows from 500.
+
+Times are printed, not asserted: they belong to the machine. What is asserted is the growth within one run, and that no
+single kind of decision is out of proportion to the plain one.
+
+| case | what happens |
+|---|---|
+| fits | most nodes fit, the best is fitted |
+| fits, packed | the best nodes are full, so that the screen has work to do |
+| memory | no device has the memory: counts from order statistics |
+| whole | a whole device is asked on a shared cluster: every device is looked at |
+| two containers | the exact fit of every node |
+| quota | percentage under a tight quota: the exact fit of every node with charges |
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hami_platform.domain import place as placing
+from hami_platform.domain.devices import Held
+from hami_platform.domain.nodes import NodeState
+from hami_platform.domain.quota import Amounts, Headroom, Limits
+from hami_platform.domain.requests import PodRequest
+from tests import builders
+from tests.builders import ask, pod
+
+pytestmark = [pytest.mark.perf, pytest.mark.timeout(300)]
+
+GROWTH = 10
+TIGHT = builders.headroom(Limits(memory_mib=1000), Amounts())
+CASES: dict[str, tuple[PodRequest, Headroom]] = {
+    "fits": (pod(ask(memory_mib=4000, core_percent=10)), Headroom()),
+    "fits, packed": (pod(ask(4, memory_mib=60000, core_percent=10)), Headroom()),
+    "memory": (pod(ask(memory_mib=90000, core_percent=10)), Headroom()),
+    "whole": (pod(ask(8, memory_mib=100, core_percent=100)), Headroom()),
+    "two containers": (pod(ask(memory_mib=1000), ask(memory_mib=90000)), Headroom()),
+    "quota": (pod(ask(memory_percent=100, core_percent=100)), TIGHT),
+}
+
+
+def nodes(count: int) -> dict[str, NodeState]:
+    """A cluster in which devices are shared by up to three pods of random size."""
+    dice = random.Random(7)
+    found = {}
+    for n in range(count):
+        used = []
+        for _ in range(8):
+            sharers = dice.randrange(4)
+            used.append(Held(sharers, sum(dice.randrange(1, 20000) for _ in range(sharers)), sharers * 10))
+        name = f"node-{n:05}"
+        found[name] = builders.uniform_node(name, 8, used=used, model="NVIDIA A100-SXM4-80GB", memory_mib=81920)
+    return found
+
+
+def decide(known: dict[str, NodeState], request: PodRequest, room: Headroom) -> str:
+    """One decision with all that `/filter` answers: the node, or the dominant word of the refusal."""
+    decision = placing.place(known, list(known), request, headroom=room)
+    return decision.placement.node if decision.placement else placing.dominant_text(decision.rejections)
+
+
+def measured(action: Callable[[], object], times: int) -> list[float]:
+    """Milliseconds of processor time of each run, sorted; the collector runs before, not in between."""
+    action()
+    gc.collect()
+    gc.disable()
+    try:
+        found = []
+        for _ in range(times):
+            start = time.thread_time()
+            action()
+            found.append((time.thread_time() - start) * 1000)
+    finally:
+        gc.enable()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_decision_grows_no_faster_than_the_cluster(case: str) -> None:
+    request, room = CASES[case]
+    small, large = nodes(500), nodes(5000)
+
+    few = measured(lambda: decide(small, request, room), 30)
+    many = measured(lambda: decide(large, request, room), 15)
+
+    report(case, few, many, decide(large, request, room))
+    # A tenth more than linear: caches of the processor end between the two sizes. The fastest runs are compared, since
+    # everything else in them belongs to other programs.
+    assert many[0] <= few[0] * GROWTH * 1.6
+
+
+def test_a_node_state_is_built_in_microseconds() -> None:
+    node = builders.uniform_node("n1", 8, used=[Held(1, 1000, 10)] * 4)
+
+    found = measured(lambda: [NodeState.of("n1", node.devices) for _ in range(1000)], 10)
+
+    print(f"\nbuild of one node of 8: {found[0]:.1f} µs")  # noqa: T201
+
+
+def report(case: str, few: list[float], many: list[float], answer: str) -> None:
+    p50, p99 = statistics.median(many), many[int(len(many) * 0.99)]
+    print(f"\n{case}: 500 nodes {few[0]:.2f} ms, 5,000 nodes p50 {p50:.2f} ms, p99 {p99:.2f} ms ({answer})")  # noqa: T201
