@@ -65,8 +65,8 @@ class Verdict:
 
 
 def price(view: View, request: PodRequest) -> tuple[Charge, ...]:
-    """The least that a request can take of each vendor, over the devices registered now."""
-    return lifecycle.lower_bound(request, view.registered_devices())
+    """The least that a request can take of each vendor, over the kinds of devices registered now."""
+    return lifecycle.lower_bound(request, view.kinds)
 
 
 def judge(view: View, namespace: str, charges: Sequence[Charge], *, without: int | None = None) -> Verdict:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from hami_platform.domain import quota
+from hami_platform.domain import lifecycle, quota
 from hami_platform.domain.devices import NOTHING, Device, DeviceKey, Held
 from hami_platform.domain.nodes import DeviceState, NodeState
 from hami_platform.domain.quota import Amounts, Headroom, Limits, Rule, Selector
@@ -55,6 +55,8 @@ class View:
     pods_by_uid: Mapping[str, int] = field(default_factory=dict)
     pods_by_node: Mapping[str, frozenset[int]] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)
+    kinds: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    """Vendor → one device of each kind registered, for the lower bound of claims."""
 
     def pod(self, uid: str) -> PodRow | None:
         """The row of a pod by uid, or None."""
@@ -65,14 +67,6 @@ class View:
     def ready(self) -> bool:
         """Whether a full compare with the API server was done for this incarnation."""
         return bool(self.clock.incarnation) and self.clock.compared == self.clock.incarnation
-
-    def registered_devices(self) -> dict[str, list[Device]]:
-        """Vendor word → every device that is registered on a live node, whether usable now or not."""
-        found: dict[str, list[Device]] = {}
-        for state in self.states.values():
-            for one in state.devices:
-                found.setdefault(one.device.vendor, []).append(one.device)
-        return found
 
     def headroom(self, namespace: str, *, without: int | None = None) -> Headroom:
         """The rules that bind a pod of this namespace, with what each scope uses now, `without` (a pod id) taken
@@ -115,7 +109,12 @@ def _fold(old: View, changes: Changes) -> View:
     touched = _touched_nodes(old, changes)
     if touched:
         view = replace(view, states=_replaced(old.states, {name: _state(view, name) for name in touched}))
-    return view
+    return replace(view, kinds=_kinds(view)) if changes.nodes else view
+
+
+def _kinds(view: View) -> dict[str, tuple[Device, ...]]:
+    states = (view.states[name] for name in sorted(view.states))
+    return lifecycle.representatives(one.device for state in states for one in state.devices)
 
 
 def _reindexed(

@@ -1,7 +1,7 @@
 """Laws 4 and 5 on the real services and a real database, under any interleaving that Hypothesis finds.
 
-After every step: no device and no quota is over-committed, nothing is negative, and the folded View equals a fresh load.
-A crash is an exception between two statements of a service.
+After every step: no device and no quota is over-committed, nothing is negative, and the folded View equals a fresh
+load. A crash is an exception between two statements of a service.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def decode(value: Mapping[str, Any]) -> PodFacts | None:
     if not value:
         return None
     try:
-        containers = {name: ContainerFact(state, code, started) for name, (state, code, started) in value["containers"].items()}
+        containers = {
+            name: ContainerFact(state, code, started) for name, (state, code, started) in value["containers"].items()
+        }
         return PodFacts(value["phase"], value["deleting"], value["bound"], containers)
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise WireError(f"not stored pod facts: {fault}", field="facts") from fault
