@@ -82,6 +82,8 @@ def serve(role: str) -> None:
     files = tls(settings, role)
     if files is not None:
         files.check()
+    # A fresh worker inherits the parent's handler, which would swallow a stop that comes while it still loads.
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     server = Granian(**_options(settings, role, files))
     if files is not None:
         server.on_reload(lambda: _refresh(settings, role))
@@ -100,7 +102,6 @@ def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, 
         "blocking_threads": settings.listener_threads,
         "workers_kill_timeout": _STOP_S,
         "respawn_failed_workers": True,
-        "respawn_interval": 1.0,
         "log_level": LogLevels(settings.log_level),
         "log_dictconfig": _log_config(settings),
         # A decision is logged by who made it; lines about every call of the API server would only repeat that.

@@ -74,7 +74,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(role: str, state: pathlib.Path, *flags: str, **settings: str) -> Iterator[Listener]:
+def starting(role: str, state: pathlib.Path, *flags: str, **settings: str) -> Iterator[Listener]:
     port = free_port()
     own = {"HAMI_STATE_DIR": str(state), f"HAMI_{role.upper()}_BIND": f"127.0.0.1:{port}", **settings}
     command = [sys.executable, "manage.py", "serve", "--role", role, "--", *flags]
@@ -83,12 +83,18 @@ def running(role: str, state: pathlib.Path, *flags: str, **settings: str) -> Ite
     ) as process:
         listener = Listener(process, port)
         try:
-            listener.until("Started worker")
-            listener.accepts()
             yield listener
         finally:
             if process.poll() is None:
                 listener.stop()
+
+
+@contextlib.contextmanager
+def running(role: str, state: pathlib.Path, *flags: str, **settings: str) -> Iterator[Listener]:
+    with starting(role, state, *flags, **settings) as listener:
+        listener.until("Started worker")
+        listener.accepts()
+        yield listener
 
 
 def trusting(folder: pathlib.Path) -> ssl.SSLContext:
@@ -99,6 +105,14 @@ def test_the_webhook_serves_tls_with_a_certificate_of_its_own_and_stops_cleanly(
     with running("webhook", tmp_path) as listener:
         assert listener.status("/no-such-path", trusting(tmp_path / "tls")) == 404
         assert listener.stop() == 0
+
+
+def test_a_stop_while_the_worker_still_loads_is_obeyed(tmp_path: pathlib.Path) -> None:
+    with starting("extender", tmp_path) as listener:
+        listener.until("Spawning worker")
+        listener.process.send_signal(signal.SIGTERM)
+        listener.until("shutdown completed")
+        assert not any("Killing" in line for line in listener.lines)
 
 
 def test_an_extender_with_a_client_authority_refuses_strangers(tmp_path: pathlib.Path) -> None:
