@@ -14,6 +14,8 @@ def default(resource: Resource, obj: Obj) -> None:
     """Fill in defaults and canonical amounts. Raises ApiError for what cannot be decoded."""
     if resource is registry.PODS:
         pods.set_defaults(obj)
+        for condition in (obj.get("status") or {}).get("conditions") or []:
+            condition.setdefault("lastProbeTime", None)  # Go writes this zero time as null, never leaves it out
     elif resource is registry.NODES:
         _canonical(obj, "status", ("capacity", "allocatable"))
     elif resource is registry.QUOTAS:
