@@ -13,6 +13,24 @@ from hami_platform.domain.reasons import Reason
 from hami_platform.domain.requests import Constraints
 
 
+def amounts(state: DeviceState, memory_mib: int, core_percent: int, mutex: bool) -> Reason | None:
+    """`sharing` and `room` on what is held, in one step for hot loops; a law holds it to them."""
+    device, held = state.device, state.held
+    slots = held.slots
+    if device.slots <= slots:
+        return Reason.CARD_TIME_SLICING_EXHAUSTED
+    if mutex and slots > 0:
+        return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT
+    if device.memory_mib - device.reserved_mib - held.memory_mib < memory_mib:
+        return Reason.CARD_INSUFFICIENT_MEMORY
+    total, cores = device.core_percent, held.core_percent
+    if total - cores < core_percent:
+        return Reason.CARD_INSUFFICIENT_CORE
+    if core_percent == MAX_CORE_PERCENT == total and slots > 0:
+        return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT
+    return Reason.CARD_COMPUTE_UNITS_EXHAUSTED if core_percent == 0 and cores == total != 0 else None
+
+
 class Use(Protocol):
     """Amounts in use on a device: what is held, or held and tried."""
 

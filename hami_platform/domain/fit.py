@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hami_platform.domain import conditions, mig, nodes, quota, score, topology, trial
+from hami_platform.domain import conditions, gate, mig, nodes, quota, score, topology, trial
 from hami_platform.domain.devices import ContainerKind, DeviceKey, MigUse, Share
 from hami_platform.domain.nodes import MAX_CORE_PERCENT, MIG, DeviceState, NodeState, PairScores
 from hami_platform.domain.reasons import Reason, Rejection
@@ -45,14 +45,12 @@ NVIDIA = Strategy()
 class Terms:
     """Everything about a decision that does not depend on the node.
 
-    headroom None: quota does not refuse. within_quota: it cannot, as long as no MIG profile makes the charge larger.
-    plain: nothing but amounts and the device's own state can exclude a device.
+    gate None: quota does not refuse. plain: nothing but amounts and the device's own state can exclude a device.
     """
 
     constraints: Constraints
     policy: score.DevicePolicy
-    headroom: quota.Headroom | None = None
-    within_quota: bool = False
+    gate: gate.Gate | None = None
     whole_is_largest: bool = False
     plain: bool = False
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
@@ -66,12 +64,10 @@ def terms_of(
 ) -> Terms:
     """Read a request's constraints once, for all nodes."""
     policy = score.device_policy(request.constraints, defaults)
-    binding = headroom if headroom.enforced and headroom.rules else None
-    within = binding is not None and quota.never_refuses(binding, request)
     wanted, whole = request.constraints, defaults.whole_card_as_largest_profile
     lists = (wanted.use_models, wanted.nouse_models, wanted.use_uuids, wanted.nouse_uuids, wanted.vgpu_mode)
     plain = not policy.mutex and all(part is None for part in lists)
-    return Terms(wanted, policy, binding, within, whole, plain, strategies or {})
+    return Terms(wanted, policy, gate.gate_of(headroom, request), whole, plain, strategies or {})
 
 
 def fit_pod(
@@ -119,15 +115,18 @@ def charges(shares: Iterable[Share]) -> tuple[quota.Charge, ...]:
 
 def _binding_headroom(node: NodeState, terms: Terms) -> quota.Headroom | None:
     """The headroom, or None where quota cannot refuse on this node."""
-    if terms.within_quota and not any(ranks.mig for ranks in node.ranks.values()):
+    if terms.gate is None:
         return None
-    return terms.headroom
+    for ranks in node.ranks.values():
+        if ranks.mig or not terms.gate.never_refuses(ranks.largest_mib):
+            return terms.gate.headroom
+    return None
 
 
 def refusal(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | None:
-    """The rejection that `fit` gives a pod of one asking container, without trying it: first failing test per device.
+    """The rejection that `fit` gives a pod whose first request is `ask`, without trying it.
 
-    None where the short way does not know: some device would do, or order matters (quota, NUMA groups, MIG).
+    None where the short way does not know: the request can be met, or order matters (quota, NUMA groups, MIG).
     Law: an answer equals that of `fit`.
     """
     if node.blocked is not None:
@@ -135,31 +134,41 @@ def refusal(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | No
     ranks = node.ranks.get(ask.vendor)
     if ranks is None:
         return Rejection(whole=Reason.NODE_INSUFFICIENT_DEVICE)
-    if ranks.mig or terms.policy.numa_bind or terms.strategies or (terms.headroom and not terms.within_quota):
+    if ranks.mig or terms.policy.numa_bind or terms.strategies:
         return None
     if ask.count > ranks.registered:
         return Rejection(whole=Reason.NODE_INSUFFICIENT_DEVICE)
-    if terms.plain:
-        refused = nodes.refused_by_rank(ranks, ask)
-        if refused is not None:
-            return Rejection(refused, ranks.registered)
-    return _refusal_by_device(node, ask, terms)
+    counts = _refused_by_quota(ranks, ask, terms) if terms.gate else None
+    if counts is None and _binding_headroom(node, terms) is not None:
+        return None
+    if counts is None and terms.plain:
+        counts = nodes.refused_by_rank(ranks, ask)
+    if counts is None:
+        counts = _refused_by_device(node, ask, terms)
+    return Rejection(counts, ranks.registered) if counts is not None else None
 
 
-def _refusal_by_device(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rejection | None:
+def _refused_by_quota(ranks: nodes.Ranks, ask: DeviceRequest, terms: Terms) -> dict[Reason, int] | None:
+    """Counts where quota refuses every open device as the pod's first; memory and cores are tested after it."""
+    gated, core_percent = terms.gate, min(ask.core_percent, MAX_CORE_PERCENT)
+    if gated is None or not terms.plain or not ranks.kinds:
+        return None
+    if not all(gated.refuses_first(ask, kind, core_percent) for kind in ranks.kinds):
+        return None
+    return {**dict(ranks.closed), Reason.RESOURCE_QUOTA_NOT_FIT: len(ranks.memory_mib)}
+
+
+def _refused_by_device(node: NodeState, ask: DeviceRequest, terms: Terms) -> dict[Reason, int] | None:
     counts: dict[Reason, int] = {}
-    good = candidates = 0
-    core_percent, mutex = min(ask.core_percent, MAX_CORE_PERCENT), terms.policy.mutex
+    good = 0
+    vendor, core_percent, mutex = ask.vendor, min(ask.core_percent, MAX_CORE_PERCENT), terms.policy.mutex
     for state in node.devices:
-        device, held = state.device, state.held
-        if device.vendor != ask.vendor:
+        device = state.device
+        if device.vendor != vendor:
             continue
-        candidates += 1
-        reason = (
-            (state.unusable if terms.plain else _excluded(state, terms.constraints))
-            or conditions.sharing(device, held.slots, mutex=mutex)
-            or conditions.room(device, held, memory_mib=ask.memory_on(device.memory_mib), core_percent=core_percent)
-        )
+        reason = state.unusable if terms.plain else _excluded(state, terms.constraints)
+        if reason is None:
+            reason = conditions.amounts(state, ask.memory_on(device.memory_mib), core_percent, mutex)
         if reason is None:
             good += 1
         else:
@@ -168,7 +177,7 @@ def _refusal_by_device(node: NodeState, ask: DeviceRequest, terms: Terms) -> Rej
         return None
     if good:
         counts[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = good
-    return Rejection(counts, candidates)
+    return counts
 
 
 def _excluded(state: DeviceState, wanted: Constraints) -> Reason | None:
@@ -300,6 +309,10 @@ class _Walk:
         reason = conditions.sharing(device, t.slots, mutex=self.policy.mutex)
         if reason is not None:
             return reason
+        if device.mode != MIG and self.place.headroom is None:
+            memory_mib = self.ask.memory_on(device.memory_mib)
+            reason = conditions.room(device, t, memory_mib=memory_mib, core_percent=self.core_percent)
+            return reason or self.place.share(t, memory_mib, self.core_percent)
         share, memory_mib = self._offer(t)
         asked = share or self.place.share(t, memory_mib, self.core_percent)
         if self.place.quota_refuses((*self.earlier, *(taken for _, taken in self.picks), asked)):

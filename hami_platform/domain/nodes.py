@@ -63,7 +63,8 @@ class Ranks:
 
     percent: the greatest share of the registered memory that a percentage request could still get. registered counts
     all of the vendor's devices, closed those that can take no share, by reason. mig: some device is cut into instances,
-    so that one may serve a request for several.
+    so that one may serve a request for several. kinds: (model, registered MiB) of the open devices. coreless: those of
+    them that are shared without any cores held, so that their free cores do not show the sharers.
     """
 
     registered: int
@@ -72,6 +73,13 @@ class Ranks:
     percent: tuple[int, ...]
     core_percent: tuple[int, ...]
     mig: bool = False
+    kinds: tuple[tuple[str, int], ...] = ()
+    coreless: int = 0
+
+    @property
+    def largest_mib(self) -> int:
+        """The greatest registered memory of a device that is open."""
+        return max((memory_mib for _, memory_mib in self.kinds), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +165,17 @@ def refused_by_rank(ranks: Ranks, ask: DeviceRequest) -> dict[Reason, int] | Non
         counts[Reason.CARD_INSUFFICIENT_CORE] = lacking
     good = count - short - lacking
     if good:
-        # The last tests (whole device, no cores left) look at one device's sharers and cores together.
-        if good >= ask.count or not 0 < core_percent < MAX_CORE_PERCENT:
+        if good >= ask.count or not _cores_tell(ranks, core_percent):
             return None
         counts[Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST] = good
     return counts
+
+
+def _cores_tell(ranks: Ranks, core_percent: int) -> bool:
+    """Whether a device with enough free cores also passes the tests for whole devices and for devices without cores."""
+    if core_percent == 0:
+        return ranks.core_percent[0] > 0
+    return core_percent < MAX_CORE_PERCENT or ranks.coreless == 0
 
 
 def lacks(node: NodeState, ask: DeviceRequest) -> Reason | None:
@@ -221,6 +235,8 @@ def _vendor_ranks(group: list[DeviceState]) -> Ranks:
     percent: list[int] = []
     cores: list[int] = []
     closed: dict[Reason, int] = {}
+    kinds: set[tuple[str, int]] = set()
+    coreless = 0
     mig = False
     for state in group:
         device, held = state.device, state.held
@@ -235,10 +251,13 @@ def _vendor_ranks(group: list[DeviceState]) -> Ranks:
         memory.append(free_mib)
         percent.append(_greatest_percent(free_mib, device.memory_mib))
         cores.append(device.core_percent - held.core_percent)
+        kinds.add((device.model, device.memory_mib))
+        coreless += held.slots > 0 and held.core_percent == 0
     memory.sort()
     percent.sort()
     cores.sort()
-    return Ranks(len(group), tuple(closed.items()), tuple(memory), tuple(percent), tuple(cores), mig)
+    statistics = (tuple(memory), tuple(percent), tuple(cores))
+    return Ranks(len(group), tuple(closed.items()), *statistics, mig, tuple(kinds), coreless)
 
 
 def _greatest_percent(free_mib: int, total_mib: int) -> int:

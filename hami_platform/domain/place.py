@@ -94,29 +94,28 @@ class Question:
     headroom: quota.Headroom
     defaults: Defaults
     terms: fit.Terms
-    only_ask: DeviceRequest | None
+    first_ask: DeviceRequest | None
 
     def fit(self, name: str) -> fit.Fitted | Rejection:
         """Fit the pod on one node; an unknown node is a rejection."""
         node = self.nodes.get(name)
         if node is None:
             return Rejection(whole=Reason.NODE_UNREGISTERED)
-        return fit.fit(node, self.request, self.terms)
+        short = fit.refusal(node, self.first_ask, self.terms) if self.first_ask is not None else None
+        return short or fit.fit(node, self.request, self.terms)
 
     def rejection(self, name: str) -> Rejection:
         """Why a node that the screen dropped does not fit, with exact counts."""
-        node = self.nodes.get(name)
-        short = fit.refusal(node, self.only_ask, self.terms) if node is not None and self.only_ask is not None else None
-        found = short or self.fit(name)
+        found = self.fit(name)
         if isinstance(found, fit.Fitted):
             raise AssertionError(f"the screen dropped {name}, which fits")
         return found
 
 
-def _only_ask(request: PodRequest) -> DeviceRequest | None:
-    """The pod's only device request, if it has just one."""
-    asks = [ask for container in request.containers for ask in container.devices if ask.count > 0]
-    return asks[0] if len(asks) == 1 else None
+def _first_ask(request: PodRequest) -> DeviceRequest | None:
+    """The request that is met first, on what the node holds now."""
+    asks = (ask for container in request.containers for ask in container.devices if ask.count > 0)
+    return next(asks, None)
 
 
 def place(
@@ -138,7 +137,7 @@ def place(
     """
     terms = fit.terms_of(request, defaults, headroom, strategies)
     names = tuple(dict.fromkeys(candidates))
-    question = Question(known, names, request, headroom, defaults, terms, _only_ask(request))
+    question = Question(known, names, request, headroom, defaults, terms, _first_ask(request))
     queue, dropped = _screened(question, score.spreads_nodes(request.constraints, defaults))
     heapq.heapify(queue)
     placement: Placement | None = None

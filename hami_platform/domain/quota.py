@@ -153,14 +153,14 @@ def excess(headroom: Headroom, charges: Iterable[Charge]) -> Excess | None:
     return None
 
 
-def never_refuses(headroom: Headroom, request: PodRequest) -> bool:
-    """Whether no placement of the request can break a limit: an upper bound of its charge, counted by every rule, fits.
+def never_refuses(headroom: Headroom, request: PodRequest, largest_mib: int) -> bool:
+    """Whether no placement on devices of at most largest_mib can break a limit: an upper bound of the charge fits.
 
     Holds for devices that give what is asked; a MIG instance can be larger than the request.
     """
     asked, largest = _NO_AMOUNTS, 0
     for ask in (ask for container in request.containers for ask in container.devices):
-        memory_mib = ask.memory_mib if ask.memory_mib > 0 or not ask.memory_percent else _UNBOUNDED_MIB
+        memory_mib = ask.memory_on(largest_mib)
         asked += Amounts(ask.count, memory_mib * ask.count, ask.core_percent * ask.count)
         largest = max(largest, memory_mib)
     charge = Charge("", "", asked, largest)
@@ -195,8 +195,6 @@ def charges_of(
 
 
 _NO_AMOUNTS = Amounts()
-_UNBOUNDED_MIB = 1 << 60
-"""Stands for a percentage of a device that is not known yet: more than any limit."""
 
 
 def _excess_of(rule: Rule, used: Amounts, charges: list[Charge]) -> Excess | None:

@@ -87,6 +87,7 @@ def test_ranks_hold_open_devices_only() -> None:
         memory_mib=(20000, 24576),
         percent=(81, 100),
         core_percent=(70, 100),
+        kinds=((builders.MODEL, 24576),),
     )
 
 

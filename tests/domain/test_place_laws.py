@@ -6,7 +6,7 @@ within every device.
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hami_platform.domain import fit, nodes, score
@@ -68,9 +68,11 @@ def test_law_2_the_screen_never_drops_a_node_that_fits(
 
 
 @EXAMPLES
-@given(clusters.node_states(), clusters.asks(), clusters.constraints(), clusters.headrooms())
-def test_the_short_refusal_is_that_of_fit(node: NodeState, ask, constraints, headroom: Headroom) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    request = clusters.builders.pod(ask, constraints=constraints)
+@given(clusters.node_states(), clusters.pods(), clusters.headrooms())
+def test_the_short_refusal_is_that_of_fit(node: NodeState, request: PodRequest, headroom: Headroom) -> None:
+    ask = next((ask for container in request.containers for ask in container.devices), None)
+    assume(ask is not None)
+    assert ask is not None
     terms = fit.terms_of(request, score.DEFAULTS, headroom)
 
     short = fit.refusal(node, ask, terms)
