@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - the names are those of the library
 """The part of NVML that the agent calls, over made-up cards. Structures and errors are pynvml's own.
 
 It shows that our side of the calls is right by the API reference; hardware alone shows the rest.

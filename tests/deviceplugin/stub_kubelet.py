@@ -41,7 +41,8 @@ class StubKubelet(rpc.RegistrationServicer):
 
     def stop(self) -> None:
         self.hang_up()
-        self._server.stop(0).wait()
+        if server := getattr(self, "_server", None):
+            server.stop(0).wait()
 
     def hang_up(self) -> None:
         if channel := getattr(self, "_channel", None):
@@ -57,7 +58,7 @@ class StubKubelet(rpc.RegistrationServicer):
         self.stop()
         self.start()
 
-    def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:  # noqa: N802 - the protocol's name
+    def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
         self._channel = grpc.insecure_channel(f"unix://{self.folder / request.endpoint}")
         self.plugin = rpc.DevicePluginStub(self._channel)
         options = self.plugin.GetDevicePluginOptions(pb.Empty(), timeout=5)
