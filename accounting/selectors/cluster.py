@@ -59,6 +59,18 @@ class Cell:
         return min(100, held.core_percent * 100 // device.core_percent) if device.core_percent else 0
 
     @property
+    def fill(self) -> tuple[int, int]:
+        """Top and height of the memory fill, in the cell's 28 units."""
+        height = 26 * self.memory_share // 100
+        return 27 - height, height
+
+    @property
+    def side(self) -> tuple[int, int]:
+        """Top and height of the bar of cores."""
+        height = 26 * self.core_share // 100
+        return 27 - height, height
+
+    @property
     def glyph(self) -> str:
         """The most important mark."""
         return self.marks[0][0] if self.marks else ""

@@ -12,6 +12,8 @@ from hami_platform.domain.devices import MigPlacement
 from hami_platform.domain.nodes import DeviceState
 from hami_platform.domain.view import View
 
+SLOTS_DRAWN = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -126,6 +128,13 @@ def memory_bar(state: DeviceState, here: Iterable[holders.Holder]) -> Bar:
         pieces.append(("init", f"{one.label} until its init ends", one.init_mib, one.key))
     pieces.append(("kept", "kept back for the driver", state.device.reserved_mib, ""))
     return _bar(pieces, state.device.memory_mib)
+
+
+def slots(state: DeviceState | None) -> list[bool]:
+    """One entry per share that the device can give, True where it is given; SLOTS_DRAWN at most."""
+    if state is None:
+        return []
+    return [n < state.held.slots for n in range(min(SLOTS_DRAWN, max(state.device.slots, state.held.slots)))]
 
 
 def _bar(pieces: list[tuple[str, str, int, str]], total: int) -> Bar:

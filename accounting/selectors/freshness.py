@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, QuerySet
 
 from accounting import ledger
 from accounting.models import DeniedAsk, Finding, ProcessLease, Refusal, Trace
@@ -37,20 +38,17 @@ def freshness(view: View) -> Freshness:
 def stamp(view: View, *, pod_uid: str = "") -> str:
     """Changes whenever a page over the View, refusals, denied asks and findings (or one pod's traces) would."""
     cluster = ledger.cluster_id()
-    parts: list[object] = [view.clock.revision, int(view.ready)]
+    beside = [
+        (Refusal.objects.filter(cluster=cluster), "at"),
+        (DeniedAsk.objects.filter(cluster=cluster), "last_at"),
+        (Finding.objects.filter(cluster=cluster, repaired_at=None), "last_seen_at"),
+    ]
     if pod_uid:
-        parts.append(
-            _newest(Trace.objects.filter(cluster=cluster, pod_uid=pod_uid).aggregate(at=Max("last_at"), n=Count("pk")))
-        )
-    for rows in (
-        Refusal.objects.filter(cluster=cluster).aggregate(at=Max("at"), n=Count("pk")),
-        DeniedAsk.objects.filter(cluster=cluster).aggregate(at=Max("last_at"), n=Count("pk")),
-        Finding.objects.filter(cluster=cluster, repaired_at=None).aggregate(at=Max("last_seen_at"), n=Count("pk")),
-    ):
-        parts.append(_newest(rows))
-    return "-".join(map(str, parts))
+        beside.append((Trace.objects.filter(cluster=cluster, pod_uid=pod_uid), "last_at"))
+    parts = [str(view.clock.revision), str(int(view.ready)), *(_newest(rows, column) for rows, column in beside)]
+    return "-".join(parts)
 
 
-def _newest(found: dict[str, object]) -> str:
-    at = found["at"]
-    return f"{at.timestamp():.3f}x{found['n']}" if hasattr(at, "timestamp") else "0"
+def _newest(rows: QuerySet[Any], column: str) -> str:
+    found = rows.aggregate(at=Max(column), n=Count("pk"))
+    return f"{found['at'].timestamp():.3f}x{found['n']}" if found["at"] else "0"

@@ -17,8 +17,8 @@ PLACED = frozenset({"reserved", "binding"})
 class Holder:
     """One holder of one device.
 
-    kind: solid, placed (chosen, not running yet), releasing, or person. init_mib: the part of memory_mib that falls when
-    the pod's init containers are done. key: uid or claim id of the pod, empty where it may not be named.
+    kind: solid, placed (chosen, not running yet), releasing, or person. init_mib: the part of the memory that falls
+    when the pod's init containers are done. key: uid or claim id of the pod, empty where it may not be named.
     """
 
     kind: str

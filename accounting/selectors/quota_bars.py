@@ -20,7 +20,7 @@ Kind = tuple[str, str]
 
 @dataclass(slots=True)
 class Spent:
-    """What one namespace uses, by standing (used, claimed, releasing) and kind of device; and how many pods stand so."""
+    """What one namespace uses, by standing (used, claimed, releasing) and kind of device; and the pods of each."""
 
     amounts: dict[tuple[str, Kind], Amounts] = field(default_factory=dict)
     pods: Counter[str] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ def spent_by_namespace(view: View) -> dict[str, Spent]:
 
 
 def all_bars(view: View, reach: Reach) -> list[QuotaBar]:
-    """Every limit on a sum that the reader may see: tenants first, then namespaces, fullest limits first within each."""
+    """Every limit on a sum that the reader may see: tenants first, then namespaces, the fullest first."""
     spent = spent_by_namespace(view)
     members = members_by_tenant(view)
     found: list[QuotaBar] = []

@@ -62,6 +62,7 @@ def pod(
     """A pod with its shares, of uid uid-<name>; on n1 where its state says so. `asks` is each container's request."""
     shares = list(shares)
     names = list(dict.fromkeys((one.container, one.kind) for one in shares)) or [("main", "app")]
+    names.sort(key=lambda one: one[1] == "app")  # Kubernetes counts init containers first
     asks = asks or requests.DeviceRequest(VENDOR, 1, 4096, None, 20)
     request = requests.PodRequest(
         tuple(requests.ContainerRequest(label, devices.ContainerKind(kind), (asks,)) for label, kind in names)

@@ -1,0 +1,106 @@
+"""The first screen, and the lists of nodes and devices with their pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from accounting import ledger
+from accounting.models import Device, Node
+from accounting.pages.shell import console, live_page, view_now
+from accounting.selectors import access, activity, cluster, device_page, holders, pods, quota_bars
+
+WITH_CARDS = 1000
+"""Up to this many devices each cell carries a card with its holders; beyond, only its title."""
+
+
+@console
+def overview(request: HttpRequest) -> HttpResponse:
+    """Is there room, who waits, who is near a limit, what is wrong."""
+    view, reach = view_now(), access.reach_for(request)
+
+    def content() -> dict[str, Any]:
+        figures = cluster.figures(view, reach)
+        waiting = pods.pod_lines(view, reach, state="pending")
+        return {
+            "figures": figures,
+            "heat": cluster.heat_map(view, reach),
+            "cards": figures.devices.total <= WITH_CARDS,
+            "waiting": waiting[:8],
+            "reasons": pods.by_reason(waiting),
+            "denied": pods.denied(reach, limit=5),
+            "bars": quota_bars.all_bars(view, reach)[:8],
+            "findings": activity.open_findings(5) if reach.everything else [],
+        }
+
+    return live_page(request, "overview", view, content, title="Cluster", nav="cluster")
+
+
+@console
+def nodes(request: HttpRequest) -> HttpResponse:
+    """Every node that has, or had, devices."""
+    view = view_now()
+
+    def content() -> dict[str, Any]:
+        rows = Node.objects.filter(cluster=ledger.cluster_id()).select_related("liveness")
+        return {"rows": [(row, _sums(view.states.get(row.name))) for row in rows]}
+
+    return live_page(request, "nodes", view, content, title="Nodes", nav="nodes")
+
+
+@console
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    """One node: its devices, and its pods."""
+    view, reach = view_now(), access.reach_for(request)
+    row = Node.objects.filter(cluster=ledger.cluster_id(), name=name).select_related("liveness").first()
+    if row is None:
+        raise Http404(f"no node {name}")
+
+    def content() -> dict[str, Any]:
+        people = holders.holds_by_node(view).get(name, {})
+        cells = list(cluster.cells_of(view, name, reach, people)) if name in view.states else []
+        return {
+            "row": row,
+            "blocked": view.states[name].blocked if name in view.states else None,
+            "bars": [(one, device_page.memory_bar(one.state, one.holders)) for one in cells],
+            "lines": pods.pod_lines(view, reach, node=name),
+            "lock": view.locks.get(name),
+        }
+
+    return live_page(request, "node", view, content, title=name, nav="nodes")
+
+
+@console
+def devices(request: HttpRequest) -> HttpResponse:
+    """Every registered device with what is held of it."""
+    view, reach = view_now(), access.reach_for(request)
+
+    def content() -> dict[str, Any]:
+        cells = [cell for group in cluster.heat_map(view, reach) for row in group.rows for cell in row.cells]
+        return {"cells": cells}
+
+    return live_page(request, "devices", view, content, title="Devices", nav="devices")
+
+
+@console
+def device(request: HttpRequest, uuid: str) -> HttpResponse:
+    """One device: who holds what of it."""
+    view, reach = view_now(), access.reach_for(request)
+    rows = list(Device.objects.filter(cluster=ledger.cluster_id(), uuid=uuid).select_related("node")[:2])
+    if not rows:
+        raise Http404(f"no device {uuid}")
+
+    def content() -> dict[str, Any]:
+        page = device_page.device_page(view, rows[0], reach)
+        return {"page": page, "slots": device_page.slots(page.state), "twins": len(rows) > 1}
+
+    return live_page(request, "device", view, content, title=uuid, nav="devices")
+
+
+def _sums(state: Any) -> cluster.Figure | None:
+    """Memory held and registered on a node; None for one that offers nothing."""
+    if state is None:
+        return None
+    held = sum(one.held.memory_mib for one in state.devices)
+    return cluster.Figure(held, sum(one.device.memory_mib for one in state.devices))

@@ -1,0 +1,43 @@
+"""Findings and activity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+
+from accounting import ledger
+from accounting.models import Finding
+from accounting.pages.shell import console, live_page, view_now
+from accounting.selectors import access, activity
+
+KINDS = ("pod", "quota", "namespace", "tenant", "device", "hold", "node", "lock", "native", "price", "role", "clock")
+
+
+@console
+def findings(request: HttpRequest) -> HttpResponse:
+    """Drift between ledger and cluster: what is open, and what was repaired lately."""
+    view, reach = view_now(), access.reach_for(request)
+    if not reach.everything:
+        raise PermissionDenied("Findings concern the whole cluster: they are for operators and auditors.")
+
+    def content() -> dict[str, Any]:
+        repaired = Finding.objects.filter(cluster=ledger.cluster_id()).exclude(repaired_at=None)
+        return {"open": activity.open_findings(), "repaired": list(repaired.order_by("-repaired_at")[:50])}
+
+    return live_page(request, "findings", view, content, title="Findings", nav="findings")
+
+
+@console
+def changes(request: HttpRequest) -> HttpResponse:
+    """The Journal, newest first."""
+    view, reach = view_now(), access.reach_for(request)
+    kind, key, before = request.GET.get("kind", ""), request.GET.get("key", ""), request.GET.get("before", "")
+
+    def content() -> dict[str, Any]:
+        rows = activity.activity(reach, kind=kind, key=key, before=int(before) if before.isdigit() else None)
+        oldest = rows[-1].row.revision if len(rows) == activity.PAGE else None
+        return {"rows": rows, "kind": kind, "key": key, "kinds": KINDS, "oldest": oldest}
+
+    return live_page(request, "activity", view, content, title="Activity", nav="activity")

@@ -1,0 +1,70 @@
+"""Pods: the list, and one pod with its shares, its decisions and its life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
+
+from accounting import ledger
+from accounting.models import Pod, PodState, Refusal, Trace
+from accounting.pages import why
+from accounting.pages.shell import console, live_page, view_now
+from accounting.selectors import access, activity, pods
+from accounting.selectors.cluster import WAITING_STATES
+from hami_platform.domain.wire import pod_request
+
+SHOWN = 200
+STATES = ("pending", *(state.value for state in PodState if state != PodState.ENDED))
+FILTERS = ("state", "namespace", "node", "reason", "text")
+
+
+@console
+def pod_list(request: HttpRequest) -> HttpResponse:
+    """Live pods that ask for devices; `state=pending` for those that wait, with their reasons."""
+    view, reach = view_now(), access.reach_for(request)
+    chosen = {name: request.GET.get(name, "").strip() for name in FILTERS}
+
+    def content() -> dict[str, Any]:
+        lines = pods.pod_lines(view, reach, **chosen)
+        waiting = pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
+        return {
+            "lines": lines[:SHOWN],
+            "count": len(lines),
+            "reasons": pods.by_reason(waiting),
+            "denied": pods.denied(reach, namespace=chosen["namespace"]),
+            "chosen": chosen,
+            "states": STATES,
+        }
+
+    return live_page(request, "pods", view, content, title="Pods", nav="pods")
+
+
+@console
+def pod(request: HttpRequest, key: str) -> HttpResponse:
+    """One pod, by uid or claim id, also after it has ended."""
+    view, reach = view_now(), access.reach_for(request)
+    found = Pod.objects.filter(Q(uid=key) | Q(claim_id=key), cluster=ledger.cluster_id()).order_by("-pk").first()
+    if found is None:
+        raise Http404(f"no pod {key}")
+    if not reach.sees(found.namespace):
+        raise PermissionDenied(f"You have no role in the namespace {found.namespace}.")
+
+    def content() -> dict[str, Any]:
+        row = view.pods.get(found.pk)
+        cluster = ledger.cluster_id()
+        return {
+            "pod": found,
+            "row": row,
+            "held": sorted(row.held.items()) if row else [],
+            "asks": pods.request_text(pod_request.decode(found.request)),
+            "shares": list(found.shares.all()),
+            "refusal": Refusal.objects.filter(cluster=cluster, pod_uid=found.uid).first() if found.uid else None,
+            "traces": list(Trace.objects.filter(cluster=cluster, pod_uid=found.uid)[:20]) if found.uid else [],
+            "timeline": activity.timeline(found),
+            "why": why.why(view, row) if row is not None and row.state in WAITING_STATES else None,
+        }
+
+    return live_page(request, "pod", view, content, title=str(found), nav="pods", uid=found.uid)

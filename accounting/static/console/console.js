@@ -1,0 +1,104 @@
+// Keeps pages current without moving what the reader is at: polls pause in hidden tabs, open details stay open.
+"use strict";
+
+const STALE_S = 10;
+const LOST_S = 60;
+let answeredAt = Date.now();
+let lost = "";
+
+const $ = (id) => document.getElementById(id);
+
+// -- Polling
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden || choosing()) event.preventDefault();
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful) {
+    answeredAt = Date.now();
+    lost = "";
+  } else {
+    lost = event.detail.xhr && event.detail.xhr.status ? `answer ${event.detail.xhr.status}` : "no answer";
+  }
+  freshness();
+});
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) answeredAt = Math.max(answeredAt, Date.now() - 2000);
+});
+
+/** Whether a swap would take something out of the reader's hands: a list that is open, text that is selected. */
+function choosing() {
+  const live = $("live");
+  const selection = document.getSelection();
+  const selected = selection && !selection.isCollapsed && live.contains(selection.anchorNode);
+  const field = document.activeElement;
+  return selected || (field && live.contains(field) && /^(SELECT|INPUT|TEXTAREA)$/.test(field.tagName));
+}
+
+let opened = new Set();
+let scrolled = [];
+
+document.addEventListener("htmx:beforeSwap", () => {
+  opened = new Set([...document.querySelectorAll("#live details[open]")].map((one) => one.id));
+  scrolled = [...document.querySelectorAll("#live .scroll")].map((one) => one.scrollLeft);
+});
+
+document.addEventListener("htmx:afterSwap", () => {
+  for (const id of opened) if (id && $(id)) $(id).open = true;
+  document.querySelectorAll("#live .scroll").forEach((one, n) => { one.scrollLeft = scrolled[n] || 0; });
+  $("fresh-revision").textContent = `revision ${grouped($("live").dataset.revision)}`;
+  ages();
+});
+
+// -- How current the page is
+
+function freshness() {
+  const age = Math.round((Date.now() - answeredAt) / 1000);
+  const state = age >= LOST_S ? "bad" : age >= STALE_S ? "warn" : "ok";
+  $("fresh").dataset.state = state;
+  $("fresh-age").textContent = `${age < 3 ? "live" : `${age} s ago`}${state !== "ok" && lost ? `, ${lost}` : ""}`;
+}
+
+function grouped(number) {
+  return String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+function ages() {
+  for (const one of document.querySelectorAll("#live time")) one.textContent = ago((Date.now() - Date.parse(one.dateTime)) / 1000);
+}
+
+function ago(seconds) {
+  const s = Math.abs(seconds);
+  const text = s < 90 ? `${Math.round(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
+}
+
+setInterval(() => {
+  if (document.hidden) return;
+  freshness();
+  ages();
+}, 1000);
+
+// -- Theme and keys
+
+$("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  try { localStorage.setItem("theme", root.dataset.theme); } catch { /* for this page only, then */ }
+});
+
+const PLACES = { c: "/", p: "/pods", n: "/nodes", d: "/devices", q: "/quotas", f: "/findings", a: "/activity" };
+let going = false;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  if (going && PLACES[event.key]) location.href = PLACES[event.key];
+  going = event.key === "g";
+  if (event.key === "/") { event.preventDefault(); $("search").focus(); }
+  if (event.key === "?") $("keys").showModal();
+});
+
+ages();

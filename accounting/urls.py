@@ -1,0 +1,25 @@
+"""Addresses of the console: natural keys, pods by uid."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from accounting.pages import login, overview, records, tenancy, workloads
+
+app_name = "console"
+
+urlpatterns = [
+    path("", overview.overview, name="cluster"),
+    path("nodes", overview.nodes, name="nodes"),
+    path("nodes/<str:name>", overview.node, name="node"),
+    path("devices", overview.devices, name="devices"),
+    path("devices/<path:uuid>", overview.device, name="device"),
+    path("pods", workloads.pod_list, name="pods"),
+    path("pods/<str:key>", workloads.pod, name="pod"),
+    path("quotas", tenancy.quotas, name="quotas"),
+    path("namespaces/<str:name>", tenancy.namespace, name="namespace"),
+    path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
+    path("findings", records.findings, name="findings"),
+    path("activity", records.changes, name="activity"),
+    path("login/<str:secret>", login.login_link, name="login-link"),
+]
