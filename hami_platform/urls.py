@@ -10,7 +10,9 @@ import importlib.util
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 
 from hami_platform import env
 
@@ -19,9 +21,7 @@ Routes = list[URLPattern | URLResolver]
 
 def _admin_site() -> admin.AdminSite:
     """The console's admin site, whose login is the platform's: second factor and provider included."""
-    admin.autodiscover()
-    found = importlib.util.find_spec("accounting.admin")
-    site = getattr(importlib.import_module("accounting.admin"), "site", admin.site) if found else admin.site
+    site: admin.AdminSite = importlib.import_module("accounting.admin").site
     site.login = secure_admin_login(site.login)  # type: ignore[method-assign]  # allauth's documented way
     return site
 
@@ -34,6 +34,7 @@ def _included(prefix: str, module: str) -> Routes:
 
 def _web() -> Routes:
     return [
+        path("favicon.ico", RedirectView.as_view(url=static("console/icon.svg"))),  # asked for whatever a page says
         path("admin/", _admin_site().urls),
         path("accounts/", include("allauth.urls")),
         *_included("api/", "accounting.api.urls"),
@@ -42,7 +43,7 @@ def _web() -> Routes:
 
 
 def _machines() -> Routes:
-    return _included("", "scheduler_ext.urls")
+    return [path("", include("scheduler_ext.urls"))]
 
 
 def routes(role: str) -> Routes:

@@ -42,7 +42,7 @@ class OnlyImports(Contract):
 
 
 class OneDoor(Contract):
-    """A third-party `package` is imported by the `doors` and by nobody else."""
+    """A `package`, a third party's or one of ours, is imported by the `doors` and by nobody else."""
 
     type_name = "one_door"
     package: str = fields.StringField()  # type: ignore[assignment]  # a descriptor
@@ -50,9 +50,10 @@ class OneDoor(Contract):
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Broken by any other importer; kept while nobody imports the package."""
-        importers: set[str] = (
-            graph.find_modules_that_directly_import(self.package) if self.package in graph.modules else set()
-        )
+        importers: set[str] = set()
+        if self.package in graph.modules:
+            ours = not graph.is_module_squashed(self.package)
+            importers = graph.find_modules_that_directly_import(self.package, as_package=ours)
         broken = sorted(importer for importer in importers if not within(importer, self.doors))
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 

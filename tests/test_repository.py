@@ -190,9 +190,9 @@ def test_import_contracts_have_no_exceptions() -> None:
 def graph(*imports: tuple[str, str]) -> grimp.ImportGraph:
     made = grimp.ImportGraph()
     for importer, imported in imports:
-        for module in (importer, imported):
+        for module in (importer, importer.partition(".")[0], imported, imported.partition(".")[0]):
             if module not in made.modules:
-                made.add_module(module, is_squashed="." not in module)
+                made.add_module(module, is_squashed=module not in {"a", "app"} and "." not in module)
         made.add_import(importer=importer, imported=imported, line_number=1, line_contents="")
     return made
 
@@ -206,6 +206,13 @@ def test_the_one_door_contract_breaks_for_a_second_importer() -> None:
     rule = contract(import_contracts.OneDoor, package="redis", doors="a.door")
     assert rule.check(graph(("a.door", "redis")), verbose=False).kept
     assert not rule.check(graph(("a.door", "redis"), ("a.other", "redis")), verbose=False).kept
+
+
+def test_the_one_door_contract_sees_into_packages_of_ours() -> None:
+    rule = contract(import_contracts.OneDoor, package="app", doors=["app", "a.urls"])
+    inside = (("app.x", "app.y"), ("a.urls", "app.x"))
+    assert rule.check(graph(*inside), verbose=False).kept
+    assert not rule.check(graph(*inside, ("a.env", "app.y")), verbose=False).kept
 
 
 def test_the_allow_list_contract_breaks_for_anything_else() -> None:
