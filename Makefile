@@ -41,6 +41,10 @@ test: $(STAMP) ## Run the tests on SQLite, then the database's own again on Post
 	@echo "== tests of database semantics, on PostgreSQL"
 	time TEST_LEDGER=postgres $(PYTEST) -q -n $(WORKERS) -m "ledger and not perf and not soak" $(ARGS)
 
+.PHONY: coverage
+coverage: $(STAMP) ## Run the tests on SQLite and tell what they do not reach
+	$(PYTEST) -q -n $(WORKERS) --cov --cov-report=term:skip-covered $(ARGS)
+
 .PHONY: lint
 lint: $(STAMP) ## Check style, types, import contracts, migrations and generated pages
 	$(BIN)/ruff check $(PACKAGES)
