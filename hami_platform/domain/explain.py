@@ -13,6 +13,7 @@ from hami_platform.domain import fit, nodes, place, quota
 from hami_platform.domain.devices import Held
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.terms import terms_of
 
 
 class Verdict(StrEnum):
@@ -72,7 +73,7 @@ def fits_when_empty(decision: place.Decision, request: PodRequest) -> bool:
     unused = quota.Headroom(
         tuple((rule, quota.Amounts()) for rule, _ in question.headroom.rules), question.headroom.enforced
     )
-    terms = fit.terms_of(request, question.defaults, unused, question.terms.strategies)
+    terms = terms_of(request, question.defaults, unused, question.terms.strategies)
     known = (question.nodes[name] for name in question.candidates if name in question.nodes)
     empty = {_kind(node, request): node for node in map(emptied, known)}
     return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty.values())
@@ -97,7 +98,7 @@ def _kind(node: nodes.NodeState, request: PodRequest) -> object:
 def _excess(decision: place.Decision, request: PodRequest, rejections: Mapping[str, Rejection]) -> quota.Excess | None:
     """The limit that stands in the way of a node on which the pod would fit but for quota."""
     question = decision.question
-    free = fit.terms_of(request, question.defaults, quota.UNLIMITED, question.terms.strategies)
+    free = terms_of(request, question.defaults, quota.UNLIMITED, question.terms.strategies)
     for name in sorted(rejections):
         if Reason.RESOURCE_QUOTA_NOT_FIT in rejections[name].counts:
             node = question.nodes[name]

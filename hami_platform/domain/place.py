@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 
-from hami_platform.domain import fit, nodes, quota, score
+from hami_platform.domain import fit, nodes, quota, refusal, score
 from hami_platform.domain.devices import Share
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import DeviceRequest, PodRequest
+from hami_platform.domain.terms import Strategy, Terms, terms_of
 
 Defaults = score.Defaults
 
@@ -93,7 +94,7 @@ class Question:
     request: PodRequest
     headroom: quota.Headroom
     defaults: Defaults
-    terms: fit.Terms
+    terms: Terms
     first_ask: DeviceRequest | None
 
     def fit(self, name: str) -> fit.Fitted | Rejection:
@@ -101,7 +102,7 @@ class Question:
         node = self.nodes.get(name)
         if node is None:
             return Rejection(whole=Reason.NODE_UNREGISTERED)
-        short = fit.refusal(node, self.first_ask, self.terms) if self.first_ask is not None else None
+        short = refusal.refusal_of(node, self.first_ask, self.terms) if self.first_ask is not None else None
         return short or fit.fit(node, self.request, self.terms)
 
     def rejection(self, name: str) -> Rejection:
@@ -126,7 +127,7 @@ def place(
     headroom: quota.Headroom,
     defaults: Defaults = score.DEFAULTS,
     fit_all: bool = False,
-    strategies: Mapping[str, fit.Strategy] | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
 ) -> Decision:
     """The best node of `candidates` on which the pod fits.
 
@@ -135,7 +136,7 @@ def place(
 
     Law: equals a brute force over all candidates, ties included.
     """
-    terms = fit.terms_of(request, defaults, headroom, strategies)
+    terms = terms_of(request, defaults, headroom, strategies)
     names = tuple(dict.fromkeys(candidates))
     question = Question(known, names, request, headroom, defaults, terms, _first_ask(request))
     queue, dropped = _screened(question, score.spreads_nodes(request.constraints, defaults))

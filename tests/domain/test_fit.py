@@ -12,6 +12,7 @@ from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.score import Defaults
+from hami_platform.domain.terms import Strategy, terms_of
 from tests import builders
 from tests.builders import app, ask, init, mig_state, mig_use, pod, sidecar, state
 
@@ -412,9 +413,9 @@ def test_a_card_whose_holder_s_place_is_unknown_takes_no_instance() -> None:
 
 
 def test_a_vendor_can_choose_among_the_devices_that_fit() -> None:
-    pairs_of_two = fit.Strategy(choose=lambda count, states, _: (0, 2) if len(states) > 2 else None)
+    pairs_of_two = Strategy(choose=lambda count, states, _: (0, 2) if len(states) > 2 else None)
     request = pod(ask(2))
-    terms = fit.terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": pairs_of_two})
+    terms = terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": pairs_of_two})
 
     fitted = fit.fit(builders.uniform_node(count=3), request, terms)
     refused = fit.fit(builders.uniform_node(count=2), request, terms)
@@ -425,8 +426,8 @@ def test_a_vendor_can_choose_among_the_devices_that_fit() -> None:
 
 
 def test_a_vendor_can_test_devices_its_own_way() -> None:
-    picky = fit.Strategy(standing=lambda state, _: Reason.CARD_TYPE_MISMATCH if state.device.index == 0 else None)
+    picky = Strategy(standing=lambda state, _: Reason.CARD_TYPE_MISMATCH if state.device.index == 0 else None)
     request = pod(ask())
-    terms = fit.terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": picky})
+    terms = terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": picky})
 
     assert fit.fit(one(), request, terms) == Rejection({Reason.CARD_TYPE_MISMATCH: 1}, 1)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hami_platform.domain import fit, nodes, score
+from hami_platform.domain import fit, nodes, refusal, score
 from hami_platform.domain.devices import ContainerKind, MigUse
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.place import Decision, Defaults, place
 from hami_platform.domain.quota import Headroom
 from hami_platform.domain.reasons import Rejection
 from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.terms import terms_of
 from tests.domain import clusters, oracle
 
 EXAMPLES = settings(max_examples=400, deadline=None)
@@ -73,9 +74,9 @@ def test_the_short_refusal_is_that_of_fit(node: NodeState, request: PodRequest, 
     ask = next((ask for container in request.containers for ask in container.devices), None)
     assume(ask is not None)
     assert ask is not None
-    terms = fit.terms_of(request, score.DEFAULTS, headroom)
+    terms = terms_of(request, score.DEFAULTS, headroom)
 
-    short = fit.refusal(node, ask, terms)
+    short = refusal.refusal_of(node, ask, terms)
 
     if short is not None:
         long = fit.fit(node, request, terms)
