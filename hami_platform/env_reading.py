@@ -58,7 +58,7 @@ def row(
     """Declare one setting; its type is what `read` returns."""
     row = {"read": read, "default": default, "help": help, "variable": variable}
     metadata = {**row, "also": also, "flags": flags, "secret": secret}
-    declared: T = dataclasses.field(default=read(default), metadata=metadata)
+    declared: T = dataclasses.field(default=read(default), metadata=metadata, repr=not secret)
     return declared
 
 

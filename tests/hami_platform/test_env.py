@@ -89,6 +89,13 @@ def test_a_bad_database_url_does_not_show_its_password() -> None:
     assert "hunter2" not in repr(env_values.database("postgresql://me:hunter2@db/x"))
 
 
+def test_settings_never_show_their_secrets() -> None:
+    secrets = {
+        row.variable: "redis://hunter2" for row in env.TABLE if row.secret and row.variable != "HAMI_DATABASE_URL"
+    }
+    assert "hunter2" not in repr(env.load({**secrets, "HAMI_DATABASE_URL": "postgresql://me:hunter2@db/x"}))
+
+
 def test_the_plain_name_is_read_and_the_prefixed_one_wins() -> None:
     assert env.load({"KUBECONFIG": "/a"}).kubeconfig == "/a"
     assert env.load({"KUBECONFIG": "/a", "HAMI_KUBECONFIG": "/b"}).kubeconfig == "/b"
