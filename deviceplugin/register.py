@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from deviceplugin import inventory, replicas
 from hami_platform.domain import devices
-
-VENDOR = "NVIDIA"
+from hami_platform.domain.vendors import nvidia
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def device(card: inventory.Card, scaling: Scaling) -> devices.Device | None:
     return devices.Device(
         uuid=card.uuid,
         index=card.index,
-        vendor=VENDOR,
+        vendor=nvidia.WORD,
         model=model(card.model),
         memory_mib=card.memory_mib if mig else int(card.memory_mib * scaling.memory),
         core_percent=100 if mig else int(scaling.cores * 100),
@@ -78,4 +77,4 @@ def slots_of(card: inventory.Card, scaling: Scaling) -> int:
 
 def model(name: str) -> str:
     """`Tesla P4` -> `NVIDIA-Tesla P4`; a name that says NVIDIA stays."""
-    return name if name.startswith(VENDOR) else f"{VENDOR}-{name}"
+    return name if name.startswith(nvidia.WORD) else f"{nvidia.WORD}-{name}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from deviceplugin import VERSION, board, register
 from hami_platform import logs
 from hami_platform.domain import devices
+from hami_platform.domain.vendors import nvidia
 from hami_platform.domain.wire import node_register
 from hami_platform.kube import api, calls, errors, objects
 
-REGISTER = "hami.io/node-nvidia-register"
+REGISTER = nvidia.declare({}).register_key
 AGENT_LABEL = "platform.hami.io/agent"
 
 CHECK_S = 30.0

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from deviceplugin import grants
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform.domain import errors
+from hami_platform.domain.vendors import nvidia
 from hami_platform.domain.wire import pod_devices
 from hami_platform.kube import objects
 
-TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
+TO_ALLOCATE = nvidia.declare({}).to_allocate_key
 BIND_PHASE = "hami.io/bind-phase"
 ASSIGNED_NODE = "hami.io/vgpu-node"
 ALLOCATING = "allocating"

@@ -2,144 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
-from deviceplugin import VERSION, heartbeat
+from deviceplugin import VERSION
 from hami_platform.domain.wire import node_register
-from hami_platform.kube import calls, client, errors, objects
-from hami_platform.simulator.apiserver import ApiServer
+from hami_platform.kube import calls
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, row
+from tests.deviceplugin.process import DEADLINE_S, ROOT, Rig, until
 from tests.deviceplugin.stub_kubelet import StubKubelet
-from tests.deviceplugin.test_completion import Web
-
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 30.0
-
-
-def until(true: Callable[[], Any]) -> Any:
-    """What `true` returns once it is neither empty nor false; asked again until a deadline."""
-    end = time.monotonic() + DEADLINE_S
-    while not (found := true()):
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
-    return found
-
-
-class Rig:
-    """One node: API server, platform, kubelet, and the agent as a process."""
-
-    def __init__(self, folder: Path, api: ApiServer, web: Web) -> None:
-        self.folder = folder
-        self.web = web
-        self.kube = client.KubeClient(client.Config(kubeconfig=str(api.kubeconfig(folder / "kubeconfig"))))
-        self.sockets = folder / "s"
-        self.sockets.mkdir()
-        self.kubelet = StubKubelet(self.sockets)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def set_up(self) -> None:
-        self.kubelet.start()
-        inventory_file(self.folder, device_record(GPU_A), device_record(GPU_B))
-        self.create(calls.path_of(calls.CORE, None, "nodes"), {"kind": "Node", "metadata": {"name": NODE}})
-        self.create(calls.path_of(calls.CORE, None, "namespaces"), {"kind": "Namespace", "metadata": {"name": "nlp"}})
-
-    def create(self, path: str, value: dict[str, Any]) -> objects.Object:
-        return self.kube.send(calls.KubeCall("POST", path, objects.Object, (), {"apiVersion": "v1", **value}))
-
-    def start(self, **environ: str) -> None:
-        settings = {
-            "NODE_NAME": NODE,
-            "HOOK_PATH": str(self.folder / "hook"),
-            "KUBECONFIG": str(self.folder / "kubeconfig"),
-            "HAMI_INVENTORY_FILE": str(self.folder / "inventory.json"),
-            "HAMI_KUBELET_DIR": str(self.sockets),
-            "HAMI_STATE_DIR": str(self.folder / "state"),
-            "HAMI_PLATFORM_URL": self.web.url,
-            "HAMI_INTERNAL_TOKEN": "t0k3n",
-            "HAMI_DEVICE_SPLIT_COUNT": "3",
-        }
-        command = [sys.executable, "-m", "deviceplugin", "--device-memory-scaling=1.5"]
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("HAMI_")}
-        self.process = subprocess.Popen(command, cwd=ROOT, env={**inherited, **settings, **environ})
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.process.wait(DEADLINE_S)
-
-    def close(self) -> None:
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.kubelet.stop()
-        self.kube.close()
-
-    def bound_pod(self, name: str, rows: str, **annotations: str) -> objects.Pod:
-        """Create a pod and bind it as the scheduler does: the allocation travels inside the Binding."""
-        limits = {"limits": {"nvidia.com/gpu": 1}}
-        spec = {"containers": [{"name": "main", "image": "busybox", "resources": limits}]}
-        path = calls.path_of(calls.CORE, "nlp", "pods")
-        made = self.create(path, {"kind": "Pod", "metadata": {"name": name, "namespace": "nlp"}, "spec": spec})
-        notes = {
-            "hami.io/bind-phase": "allocating",
-            "hami.io/bind-time": "1790000000",
-            "hami.io/vgpu-node": NODE,
-            "hami.io/vgpu-devices-to-allocate": rows,
-        }
-        self.kube.send(
-            calls.pod_bind(
-                namespace="nlp",
-                name=name,
-                uid=made.metadata.uid,
-                resource_version=made.metadata.resource_version,
-                node=NODE,
-                annotations={**notes, **annotations},
-                labels={},
-            )
-        )
-        return self.pod(name)
-
-    def pod(self, name: str) -> objects.Pod:
-        return self.kube.send(calls.pod_get(namespace="nlp", name=name))
-
-    def node(self) -> objects.Node:
-        return self.kube.send(calls.node_get(name=NODE))
-
-    def lease(self) -> objects.Lease | None:
-        name = heartbeat.lease_name(NODE)
-        try:
-            return self.kube.send(calls.lease_get(namespace=heartbeat.NAMESPACE, name=name))
-        except errors.NotFound:
-            return None
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    with contextlib.ExitStack() as stack:
-        web = Web()
-        stack.callback(web.close)
-        made = Rig(tmp_path, stack.enter_context(ApiServer()), web)
-        stack.callback(made.close)
-        made.set_up()
-        yield made
+def stub(sockets: Path) -> Iterator[StubKubelet]:
+    made = StubKubelet(sockets)
+    made.start()
+    yield made
+    made.stop()
 
 
-def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig) -> None:
+def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig, stub: StubKubelet) -> None:
     rig.start()
-    rig.kubelet.wait(lambda k: k.lists)
-    assert len(rig.kubelet.lists[-1]) == 6
+    stub.wait(lambda k: k.lists)
+    assert len(stub.lists[-1]) == 6
     until(lambda: "hami.io/node-nvidia-register" in rig.node().metadata.annotations)
     text = rig.node().metadata.annotations["hami.io/node-nvidia-register"]
     assert [(d.uuid, d.slots, d.memory_mib) for d in node_register.decode(text, vendor="NVIDIA")] == [
@@ -151,8 +44,8 @@ def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig) -> 
 
     pod = rig.bound_pod("train", row((GPU_B, 3000, 30)))
     available = [f"{GPU_A}-0", f"{GPU_B}-2"]
-    assert rig.kubelet.preferred(available, [], 1) == [f"{GPU_B}-2"]
-    (answer,) = rig.kubelet.allocate([f"{GPU_A}-0"]).container_responses
+    assert stub.preferred(available, [], 1) == [f"{GPU_B}-2"]
+    (answer,) = stub.allocate([f"{GPU_A}-0"]).container_responses
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
     assert answer.envs["CUDA_OVERSUBSCRIBE"] == "true"
     assert (rig.folder / "hook" / "vgpu" / "containers" / f"{pod.metadata.uid}_main").is_dir()
@@ -164,18 +57,18 @@ def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig) -> 
     assert not (rig.sockets / "nvidia-gpu.sock").exists()
 
 
-def test_killed_in_the_middle_it_repeats_nothing_and_still_reports(rig: Rig) -> None:
+def test_killed_in_the_middle_it_repeats_nothing_and_still_reports(rig: Rig, stub: StubKubelet) -> None:
     rig.web.codes = [503] * 100
     rig.start()
-    rig.kubelet.wait(lambda k: k.lists)
+    stub.wait(lambda k: k.lists)
     first = rig.bound_pod("first", row((GPU_A, 1000, 10)))
-    rig.kubelet.allocate([f"{GPU_A}-0"])
+    stub.allocate([f"{GPU_A}-0"])
     rig.stop(signal.SIGKILL)
 
     rig.start()
-    rig.kubelet.wait(lambda k: len(k.lists) >= 2)
+    stub.wait(lambda k: len(k.lists) >= 2)
     second = rig.bound_pod("second", row((GPU_B, 2000, 20)))
-    (answer,) = rig.kubelet.allocate([f"{GPU_A}-1"]).container_responses
+    (answer,) = stub.allocate([f"{GPU_A}-1"]).container_responses
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
     rig.web.codes.clear()
     wanted = {first.metadata.uid, second.metadata.uid}
@@ -184,11 +77,11 @@ def test_killed_in_the_middle_it_repeats_nothing_and_still_reports(rig: Rig) -> 
     until(lambda: all(entry["reported"] for entry in json.loads(state.read_text())["pods"].values()))
 
 
-def test_a_broken_card_reaches_kubelet_and_the_register_annotation(rig: Rig) -> None:
+def test_a_broken_card_reaches_kubelet_and_the_register_annotation(rig: Rig, stub: StubKubelet) -> None:
     rig.start()
-    rig.kubelet.wait(lambda k: k.lists)
+    stub.wait(lambda k: k.lists)
     inventory_file(rig.folder, device_record(GPU_A, health="unhealthy"), device_record(GPU_B))
-    rig.kubelet.wait(lambda k: k.lists[-1][f"{GPU_A}-0"] == "Unhealthy")
+    stub.wait(lambda k: k.lists[-1][f"{GPU_A}-0"] == "Unhealthy")
 
     def registered() -> list[bool]:
         text = rig.node().metadata.annotations.get("hami.io/node-nvidia-register", "[]")
@@ -197,21 +90,21 @@ def test_a_broken_card_reaches_kubelet_and_the_register_annotation(rig: Rig) -> 
     until(lambda: registered() == [False, True])
 
 
-def test_a_mismatch_fails_the_call_with_the_pods_name(rig: Rig) -> None:
+def test_a_mismatch_fails_the_call_with_the_pods_name(rig: Rig, stub: StubKubelet) -> None:
     rig.start()
-    rig.kubelet.wait(lambda k: k.lists)
+    stub.wait(lambda k: k.lists)
     rig.bound_pod("wrong", row((GPU_A, 1000, 10), (GPU_B, 1000, 10)))
     with pytest.raises(grpc.RpcError, match=r"device number not matched: pod nlp/wrong, container main"):
-        rig.kubelet.allocate([f"{GPU_A}-0"])
+        stub.allocate([f"{GPU_A}-0"])
 
 
-def test_in_hami_mode_the_annotations_and_the_lock_are_the_record(rig: Rig) -> None:
+def test_in_hami_mode_the_annotations_and_the_lock_are_the_record(rig: Rig, stub: StubKubelet) -> None:
     lock = {"hami.io/mutex.lock": "2026-08-21T08:00:00Z,nlp,train"}
     rig.kube.send(calls.node_annotate(name=NODE, annotations=lock))
     rig.start(HAMI_AGENT_MODE="hami")
-    rig.kubelet.wait(lambda k: k.lists)
+    stub.wait(lambda k: k.lists)
     rig.bound_pod("train", row((GPU_A, 3000, 30)))
-    rig.kubelet.allocate([f"{GPU_B}-0"])
+    stub.allocate([f"{GPU_B}-0"])
     notes = rig.pod("train").metadata.annotations
     assert (notes["hami.io/bind-phase"], notes["hami.io/vgpu-devices-to-allocate"]) == ("success", ";")
     assert "hami.io/mutex.lock" not in rig.node().metadata.annotations
@@ -219,9 +112,9 @@ def test_in_hami_mode_the_annotations_and_the_lock_are_the_record(rig: Rig) -> N
     assert rig.lease() is None
 
 
-def test_it_fits_into_80_mib_and_loads_no_django(rig: Rig) -> None:
+def test_it_fits_into_80_mib_and_loads_no_django(rig: Rig, stub: StubKubelet) -> None:
     rig.start()
-    rig.kubelet.wait(lambda k: k.lists)
+    stub.wait(lambda k: k.lists)
     until(rig.lease)
     assert rig.process is not None
     status = Path(f"/proc/{rig.process.pid}/status").read_text()

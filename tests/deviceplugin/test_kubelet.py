@@ -50,8 +50,8 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path)
+def node(sockets: Path) -> Iterator[Node]:
+    made = Node(sockets)
     made.kubelet.start()
     made.link.step()
     made.kubelet.wait(lambda k: k.lists)
@@ -140,15 +140,15 @@ def test_stopping_removes_the_socket(node: Node) -> None:
     assert not node.link.registered
 
 
-def test_without_a_kubelet_nothing_is_served(tmp_path: Path) -> None:
-    node = Node(tmp_path)
+def test_without_a_kubelet_nothing_is_served(sockets: Path) -> None:
+    node = Node(sockets)
     assert node.link.step() == kubelet.LOOK_S
-    assert list(tmp_path.iterdir()) == []
+    assert list(sockets.iterdir()) == []
 
 
-def test_a_kubelet_that_does_not_answer_is_tried_again(tmp_path: Path) -> None:
-    (tmp_path / "kubelet.sock").touch()
-    node = Node(tmp_path)
+def test_a_kubelet_that_does_not_answer_is_tried_again(sockets: Path) -> None:
+    (sockets / "kubelet.sock").touch()
+    node = Node(sockets)
     assert node.link.step() == kubelet.RETRY_S
     assert not node.link.registered
     node.link.close()

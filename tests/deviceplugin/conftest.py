@@ -1,0 +1,32 @@
+"""Fixtures of the agent's tests."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hami_platform.simulator.apiserver import ApiServer
+from tests.deviceplugin.process import Rig
+from tests.deviceplugin.web import Web
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A folder for unix sockets, whose paths may have 107 characters only: pytest's own would be too long."""
+    with tempfile.TemporaryDirectory(prefix="dp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def rig(tmp_path: Path, sockets: Path) -> Iterator[Rig]:
+    with contextlib.ExitStack() as stack:
+        web = Web()
+        stack.callback(web.close)
+        made = Rig(tmp_path, sockets, stack.enter_context(ApiServer()), web)
+        stack.callback(made.close)
+        made.set_up()
+        yield made
