@@ -14,10 +14,9 @@ from hami_platform import secret_key, signin, urls
 
 
 @pytest.mark.ledger
+@pytest.mark.only("sqlite")
 @pytest.mark.django_db
-def test_sqlite_writes_ahead_and_waits(settings: object) -> None:
-    if connection.vendor != "sqlite":
-        pytest.skip("about SQLite")
+def test_sqlite_writes_ahead_and_waits() -> None:
     with connection.cursor() as cursor:
         pragmas = {name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
         assert pragmas == {"journal_mode": "wal", "synchronous": 1}
@@ -26,10 +25,9 @@ def test_sqlite_writes_ahead_and_waits(settings: object) -> None:
 
 
 @pytest.mark.ledger
+@pytest.mark.only("postgresql")
 @pytest.mark.django_db
 def test_postgres_waits_are_bounded() -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("about PostgreSQL")
     with connection.cursor() as cursor:
         for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
             cursor.execute("SELECT setting::int FROM pg_settings WHERE name = %s", [name])
