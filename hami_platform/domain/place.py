@@ -169,8 +169,13 @@ def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]]
     sign = 1.0 if spread else -1.0
     for name in question.candidates:
         node = get(name)
-        if node is None or node.blocked is not None or any(lacks(node, ask) for ask in asks):
+        if node is None or node.blocked is not None:
             dropped.append(name)
+            continue
+        for ask in asks:  # a loop, since a generator per node would cost as much as all the rest
+            if lacks(node, ask) is not None:
+                dropped.append(name)
+                break
         else:
             queue.append((sign * node.score, name))
     return queue, dropped
