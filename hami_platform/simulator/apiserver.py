@@ -14,6 +14,7 @@ import msgspec
 
 from hami_platform.simulator import certificates
 from hami_platform.simulator.api import (
+    bodies,
     discovery,
     errors,
     faults,
@@ -190,44 +191,46 @@ class ApiServer:
         if request.method == "DELETE" and target.sub:
             raise errors.method_not_allowed()
 
-    def _written(self, target: paths.Target, request: Request) -> rest.Outcome:
+    def _written(self, target: paths.Target, request: Request) -> bodies.Outcome:
         if request.method == "PUT":
             return self._rest.update(target, request)
         if request.method == "PATCH":
             return self._rest.patch(target, request)
         if request.method == "DELETE":
-            return self._rest.delete(target, request) if target.name else self._delete_collection(target, request)
+            return (
+                self._rest.removal.delete(target, request) if target.name else self._delete_collection(target, request)
+            )
         if request.method == "POST":
             return self._posted(target, request)
         raise errors.method_not_allowed()
 
-    def _posted(self, target: paths.Target, request: Request) -> rest.Outcome:
+    def _posted(self, target: paths.Target, request: Request) -> bodies.Outcome:
         if target.sub == "binding":
-            return rest.Outcome(subresources.bind(self._rest, self.store, target, request), 201)
+            return bodies.Outcome(subresources.bind(self._rest, self.store, target, request), 201)
         if target.sub == "eviction":
-            return rest.Outcome(subresources.evict(self._rest, target, request), 201)
+            return bodies.Outcome(subresources.evict(self._rest, target, request), 201)
         if target.sub == "token":
-            return rest.Outcome(subresources.token_request(self.tokens, self._rest, target, request), 201)
+            return bodies.Outcome(subresources.token_request(self.tokens, self._rest, target, request), 201)
         if target.resource.verbs == ("create",):
-            return rest.Outcome(subresources.review(self.tokens, target, request), 201)
+            return bodies.Outcome(subresources.review(self.tokens, target, request), 201)
         if target.resource is registry.EVENTS_V1:
             core = paths.Target(registry.EVENTS, target.namespace)
-            return self._rest.create(core, request, render.event_core(rest.decoded(request)))
+            return self._rest.create(core, request, render.event_core(bodies.decoded(request)))
         return self._rest.create(target, request)
 
-    def _delete_collection(self, target: paths.Target, request: Request) -> rest.Outcome:
+    def _delete_collection(self, target: paths.Target, request: Request) -> bodies.Outcome:
         if "deletecollection" not in target.resource.verbs:
             raise errors.method_not_allowed()
         deleted: list[Any] = []
         for stored in self._lists.matching(target, request):
             one = paths.Target(target.resource, *stored.key)
-            deleted.append(self._rest.delete(one, request).obj)
+            deleted.append(self._rest.removal.delete(one, request).obj)
         resource = target.resource
-        return rest.Outcome(
+        return bodies.Outcome(
             {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}, "items": deleted}
         )
 
-    def _shown(self, target: paths.Target, request: Request, outcome: rest.Outcome) -> Response:
+    def _shown(self, target: paths.Target, request: Request, outcome: bodies.Outcome) -> Response:
         obj = outcome.obj
         if obj.get("kind") != registry.stored(target.resource).kind:
             return Response(outcome.code, msgspec.json.encode(obj))

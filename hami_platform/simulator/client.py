@@ -128,6 +128,8 @@ class Watch:
                 yield event["type"], event["object"]
         except (OSError, http.client.HTTPException, ValueError, AttributeError, msgspec.DecodeError):
             return  # cut off; whoever iterates lists again
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End the watch."""

@@ -162,6 +162,6 @@ def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
 
 
 def _x509(failure: ssl.SSLCertVerificationError) -> str:
-    if failure.verify_code in (18, 19, 20, 21):  # self-signed or unknown issuer, source: OpenSSL x509_vfy.h
+    if failure.verify_code in (7, 18, 19, 20, 21):  # signature, self-signed, unknown issuer, source: OpenSSL x509_vfy.h
         return "x509: certificate signed by unknown authority"
     return f"x509: {failure.verify_message}"

@@ -285,7 +285,8 @@ def test_in_tree_refusals_name_their_reason_and_do_not_ask_the_extender(
         message = wait_for(lambda: cluster.condition("wide"), "a condition")["message"]
     assert message == (
         "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
-        "1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: "
+        "1 node(s) had untolerated taint(s), "
+        "1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: "
         "3 Preemption is not helpful for scheduling."
     )
     assert peer.calls == []

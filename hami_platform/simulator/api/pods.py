@@ -32,6 +32,7 @@ def containers(pod: Obj) -> Iterator[tuple[str, int, Obj]]:
 def set_defaults(pod: Obj) -> None:
     """Fill in the defaults of the version; runs again after every admission patch. Raises ApiError."""
     spec = pod.setdefault("spec", {})
+    pod.setdefault("status", {})
     for kind, index, container in containers(pod):
         if not isinstance(container, dict):
             raise errors.bad_request(

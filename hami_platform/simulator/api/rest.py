@@ -7,56 +7,16 @@ No lock is held while a webhook is called; writes are compare-and-set and start 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from hami_platform.simulator.api import errors, fields, kinds, patches, pods, protobuf, registry, shape
+from hami_platform.simulator.api import bodies, errors, fields, kinds, patches, pods, registry, removal, shape
+from hami_platform.simulator.api.bodies import Outcome
 from hami_platform.simulator.api.paths import Target
 from hami_platform.simulator.api.store import Stale, Store, Stored
-from hami_platform.simulator.api.types import Obj, Request, Resource, copied, metadata, now_text
+from hami_platform.simulator.api.types import Obj, Request, Resource, copied, metadata
 from hami_platform.simulator.api.webhooks import Attempt, Webhooks
-
-_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The object as answered and the HTTP status."""
-
-    obj: Obj
-    code: int = 200
-
-
-def decoded(request: Request) -> Obj:
-    """The body as an object. Raises ApiError 415 or 400."""
-    media = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-    if media == protobuf.MEDIA_TYPE:
-        return protobuf.decode(request.body)
-    if media not in ("application/json", ""):
-        raise errors.unsupported_media(media, ("application/json", protobuf.MEDIA_TYPE))
-    try:
-        found = msgspec.json.decode(request.body) if request.body else {}
-    except msgspec.DecodeError as failure:
-        raise errors.bad_request(f"the object provided is unrecognized (must be of type ...): {failure}") from failure
-    if not isinstance(found, dict):
-        raise errors.bad_request("the object provided is unrecognized: not a JSON object")
-    return found
-
-
-def is_dry_run(request: Request) -> bool:
-    """True for `dryRun=All`. Raises ApiError for any other value."""
-    value = request.query.get("dryRun")
-    if value not in (None, "", "All"):
-        raise errors.invalid(
-            _OPTIONS.get(request.method, "DeleteOptions"),
-            "meta.k8s.io",
-            "",
-            [errors.Cause("dryRun", "FieldValueNotSupported", f'["{value}"]: supported values: "All"')],
-        )
-    return value == "All"
 
 
 class Rest:
@@ -65,21 +25,24 @@ class Rest:
     def __init__(self, store: Store, webhooks: Webhooks) -> None:
         self._store = store
         self._webhooks = webhooks
+        self.removal = removal.Removal(store)
 
     # --- create ---------------------------------------------------------------------------------------------
 
     def create(self, target: Target, request: Request, body: Obj | None = None) -> Outcome:
         """POST to a collection."""
-        resource, dry = registry.stored(target.resource), is_dry_run(request)
-        obj: Obj = shape.without_nulls(decoded(request) if body is None else body)
+        resource, dry = registry.stored(target.resource), bodies.is_dry_run(request)
+        obj: Obj = shape.without_nulls(bodies.decoded(request) if body is None else body)
         self._check_kind(target, obj)
         meta = metadata(obj)
         if meta.get("resourceVersion"):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
         self._check_namespace(target, meta)
         self._default(resource, obj, request)
+        obj = shape.ordered(resource, obj)
         obj = self._webhooks.mutate(self._attempt(target, request, obj, None), obj)
         kinds.prepare_create(resource, obj)
+        meta = metadata(obj)
         if not meta.get("name") and not meta.get("generateName"):
             raise errors.invalid(
                 resource.kind,
@@ -157,8 +120,8 @@ class Rest:
             )
 
     def _attempt(self, target: Target, request: Request, obj: Obj, old: Obj | None) -> Attempt:
-        options: Obj = {"kind": _OPTIONS[request.method], "apiVersion": "meta.k8s.io/v1"}
-        if is_dry_run(request):
+        options: Obj = {"kind": bodies.OPTIONS[request.method], "apiVersion": "meta.k8s.io/v1"}
+        if bodies.is_dry_run(request):
             options["dryRun"] = ["All"]
         for name in ("fieldManager", "fieldValidation"):
             if request.query.get(name):
@@ -172,7 +135,7 @@ class Rest:
             user=request.user,
             old=old,
             options=options,
-            dry_run=is_dry_run(request),
+            dry_run=bodies.is_dry_run(request),
             warnings=request.warnings,
         )
 
@@ -184,7 +147,7 @@ class Rest:
 
     def update(self, target: Target, request: Request) -> Outcome:
         """PUT of an object or its status."""
-        body: Obj = shape.without_nulls(decoded(request))
+        body: Obj = shape.without_nulls(bodies.decoded(request))
         self._check_kind(target, body)
         meta = metadata(body)
         if meta.get("name", target.name) != target.name:
@@ -218,7 +181,7 @@ class Rest:
 
     def change(self, target: Target, request: Request, build: Callable[[Obj], Obj]) -> Obj:
         """Read, build the new object, admit, validate, write; again when another write came between."""
-        resource, dry = registry.stored(target.resource), is_dry_run(request)
+        resource, dry = registry.stored(target.resource), bodies.is_dry_run(request)
         while True:
             stored = self.stored(target)
             new = self._rebuilt(resource, target, request, stored, build)
@@ -237,6 +200,7 @@ class Rest:
         _check_preconditions(resource, target.name, metadata(new), old["metadata"])
         _keep_metadata(metadata(new), old["metadata"])
         kinds.default(resource, new)
+        new = shape.ordered(resource, new)
         new = self._webhooks.mutate(self._attempt(target, request, new, old), new)
         kinds.prepare_update(resource, new, old, target.sub)
         self._refuse(resource, target.name, kinds.update_causes(resource, new, old, target.sub))
@@ -247,96 +211,13 @@ class Rest:
         held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or resource is registry.NAMESPACES
         if meta.get("deletionTimestamp") and not held:
             gone = self._store.remove(resource, target.key, expected=stored, last=new).obj
-            self._settle_namespace(target.namespace)
+            self.removal.settle(target.namespace)
             return gone
         return self._store.put(resource, target.key, new, expected=stored).obj
 
     def stored(self, target: Target) -> Stored:
         """The current version. Raises ApiError 404."""
-        stored = self._store.get(registry.stored(target.resource), target.key)
-        if stored is None:
-            raise errors.not_found(target.resource, target.name)
-        return stored
-
-    # --- delete ---------------------------------------------------------------------------------------------
-
-    def delete(self, target: Target, request: Request, options: Obj | None = None) -> Outcome:
-        """DELETE of one object: gracefully for a bound pod, at once otherwise unless finalizers hold it."""
-        resource = registry.stored(target.resource)
-        options = decoded(request) if options is None else options
-        grace = request.query.get("gracePeriodSeconds", options.get("gracePeriodSeconds"))
-        dry = is_dry_run(request) or "All" in (options.get("dryRun") or ())
-        while True:
-            stored = self.stored(target)
-            _check_delete(resource, stored, options.get("preconditions") or {})
-            if dry:
-                return _deleted(resource, stored.obj)
-            try:
-                return _deleted(
-                    resource, self._delete_once(resource, target, stored, None if grace is None else int(grace))
-                )
-            except Stale:
-                continue
-
-    def _delete_once(self, resource: Resource, target: Target, stored: Stored, grace: int | None) -> Obj:
-        if resource is registry.NAMESPACES:
-            return self._delete_namespace(stored)
-        new = copied(stored.obj)
-        meta = new["metadata"]
-        grace = _grace_s(new, grace) if resource is registry.PODS else 0
-        held = meta.get("deletionGracePeriodSeconds")
-        if grace == 0 and not meta.get("finalizers"):
-            if resource is registry.PODS:
-                meta.setdefault("deletionTimestamp", now_text())
-                meta["deletionGracePeriodSeconds"] = 0
-            gone = self._store.remove(resource, target.key, expected=stored, last=new).obj
-            self._settle_namespace(target.namespace)
-            return gone
-        if held is not None and grace >= held:
-            return stored.obj  # a longer grace never prolongs
-        meta["deletionTimestamp"] = (datetime.now(UTC) + timedelta(seconds=grace)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        meta["deletionGracePeriodSeconds"] = grace
-        if "generation" in meta:
-            meta["generation"] += 1
-        return self._store.put(resource, target.key, shape.ordered(resource, new), expected=stored).obj
-
-    def _delete_namespace(self, stored: Stored) -> Obj:
-        name, new = stored.key[1], copied(stored.obj)
-        if not new["metadata"].get("deletionTimestamp"):
-            new["metadata"]["deletionTimestamp"] = now_text()
-            new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
-            stored = self._store.put(
-                registry.NAMESPACES, stored.key, shape.ordered(registry.NAMESPACES, new), expected=stored
-            )
-        for resource in registry.ALL:
-            if resource.namespaced and registry.stored(resource) is resource:
-                self._empty(resource, name)
-        self._settle_namespace(name)
-        return stored.obj
-
-    def _empty(self, resource: Resource, namespace: str) -> None:
-        _, found = self._store.objects(resource, namespace)
-        for item in found:
-            request = Request("DELETE", "", {}, {}, b"")
-            try:
-                self.delete(Target(resource, *item.key), request, {})
-            except errors.ApiError:
-                continue  # gone meanwhile
-
-    def _settle_namespace(self, name: str) -> None:
-        """Let a terminating namespace go once nothing is left in it."""
-        stored = self._store.get(registry.NAMESPACES, ("", name)) if name else None
-        if stored is None or not stored.obj["metadata"].get("deletionTimestamp"):
-            return
-        namespaced = [
-            resource for resource in registry.ALL if resource.namespaced and registry.stored(resource) is resource
-        ]
-        if any(self._store.objects(resource, name)[1] for resource in namespaced):
-            return
-        try:
-            self._store.remove(registry.NAMESPACES, stored.key, expected=stored, last=copied(stored.obj))
-        except Stale:
-            pass  # another thread let it go
+        return bodies.stored(self._store, target)
 
 
 def _patched(media: str, old: Obj, patch: Any, target: Target) -> Obj:
@@ -380,29 +261,3 @@ def _keep_metadata(given: Obj, found: Obj) -> None:
             given.pop(key, None)
     if "managedFields" in found:
         given.setdefault("managedFields", found["managedFields"])
-
-
-def _check_delete(resource: Resource, stored: Stored, wanted: Obj) -> None:
-    meta = stored.obj["metadata"]
-    for key, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(key) and wanted[key] != meta[key]:
-            text = f"Precondition failed: {word} in precondition: {wanted[key]}, {word} in object meta: {meta[key]}"
-            raise errors.conflict(resource, stored.key[1], text)
-
-
-def _grace_s(pod: Obj, asked: int | None) -> int:
-    spec, status = pod["spec"], pod.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
-        return 0
-    return max(0, int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else asked)
-
-
-def _deleted(resource: Resource, obj: Obj) -> Outcome:
-    """A pod or a namespace comes back as an object, everything else as a Status."""
-    if resource in (registry.PODS, registry.NAMESPACES) or obj["metadata"].get("deletionTimestamp"):
-        return Outcome(obj)
-    meta = obj["metadata"]
-    details: Obj = {"name": meta["name"], "kind": resource.plural, "uid": meta["uid"]}
-    if resource.group:
-        details["group"] = resource.group
-    return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

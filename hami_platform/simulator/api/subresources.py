@@ -9,7 +9,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hami_platform.simulator.api import errors, pods, registry, rest, shape
+from hami_platform.simulator.api import bodies, errors, pods, registry, rest, shape
 from hami_platform.simulator.api.paths import Target
 from hami_platform.simulator.api.store import Stale, Store
 from hami_platform.simulator.api.types import Obj, Request, User, copied
@@ -37,7 +37,7 @@ class Tokens:
 
 def bind(rest_: rest.Rest, store: Store, target: Target, request: Request) -> Obj:
     """POST pods/NAME/binding. Raises ApiError 409 for a pod that is bound, gated, being deleted or another one."""
-    body = rest.decoded(request)
+    body = bodies.decoded(request)
     meta, to = body.get("metadata") or {}, body.get("target") or {}
     causes = []
     if to.get("kind") not in (None, "", "Node"):
@@ -50,7 +50,7 @@ def bind(rest_: rest.Rest, store: Store, target: Target, request: Request) -> Ob
         causes.extend(shape.label_value_causes("metadata.labels", meta["labels"][key]))
     if causes:
         raise errors.invalid("Binding", "", target.name, causes)
-    dry = rest.is_dry_run(request)
+    dry = bodies.is_dry_run(request)
     while True:
         stored = rest_.stored(target)
         new = copied(stored.obj)
@@ -84,14 +84,14 @@ def _check_binding(pod: Obj, wanted: Obj, name: str) -> None:
 
 def evict(rest_: rest.Rest, target: Target, request: Request) -> Obj:
     """POST pods/NAME/eviction: a delete with the options inside; there are no disruption budgets here."""
-    rest_.delete(target, request, rest.decoded(request).get("deleteOptions") or {})
+    rest_.removal.delete(target, request, bodies.decoded(request).get("deleteOptions") or {})
     return SUCCESS
 
 
 def token_request(tokens: Tokens, rest_: rest.Rest, target: Target, request: Request) -> Obj:
     """POST serviceaccounts/NAME/token."""
     account = rest_.stored(Target(registry.SERVICE_ACCOUNTS, target.namespace, target.name)).obj
-    body = rest.decoded(request)
+    body = bodies.decoded(request)
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{target.namespace}", "system:authenticated")
     user = User(f"system:serviceaccount:{target.namespace}:{target.name}", account["metadata"]["uid"], groups)
     lasts_s = int((body.get("spec") or {}).get("expirationSeconds") or 3600)
@@ -107,7 +107,7 @@ def token_request(tokens: Tokens, rest_: rest.Rest, target: Target, request: Req
 
 def review(tokens: Tokens, target: Target, request: Request) -> Obj:
     """TokenReview, SelfSubjectReview and the access reviews; everybody who is authenticated may do everything."""
-    body = rest.decoded(request)
+    body = bodies.decoded(request)
     resource = target.resource
     answer: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"creationTimestamp": None}}
     if "spec" in body:
