@@ -140,7 +140,10 @@ class Binder:
     def _try(self, ask: Ask, pod: objects.Pod) -> bindings.BindingPlan | bindings.BindRefused:
         view = live_view.live().refresh()
         held = view.locks.get(ask.node)
-        if held is not None and held.pod_uid not in ("", ask.uid):  # seen without taking the Clock
+        rival = held is not None and held.pod_uid not in ("", ask.uid)
+        if held is not None and rival and held.mode == locks.ROW:  # seen without taking the Clock
+            held is not None and held.mode == locks.ROW and held.pod_uid not in ("", ask.uid)
+        ):  # seen without taking the Clock
             message = f"node {ask.node} is locked by pod uid {held.pod_uid}: node lock contention"
             return bindings.BindRefused(message, retry=True, holder=held.pod_uid)
         mode = locks.lock_mode(view, ask.node)

@@ -74,3 +74,15 @@ def _node_unknown(entry: Entry, seen: PodSeen, why: str) -> None:
     findings.finding_raise(
         entry, kind="undecodable-pod", subject=f"{seen.namespace}/{seen.name}", message=text, evidence={"uid": seen.uid}
     )
+
+
+def node_known_again(entry: Entry, pod: Pod) -> None:
+    """An undecodable pod has ended: its node takes pods again, unless another one like it is there."""
+    node = Node.objects.filter(cluster=pod.cluster_id, name=pod.node).exclude(accounting_unknown="").first()
+    others = Pod.objects.filter(cluster=pod.cluster_id, node=pod.node, unmanaged=True, aligned=False)
+    if node is None or others.exclude(state=PodState.ENDED).exclude(pk=pod.pk).exists():
+        return
+    node.accounting_unknown = ""
+    node.save(update_fields=["accounting_unknown"])
+    entry.record("node", node.name, accounting_unknown="")
+    findings.finding_close(entry, kind="undecodable-pod", subject=f"{pod.namespace}/{pod.name}", repair="gone")

@@ -28,8 +28,9 @@ def lock_take(entry: Entry, *, node: str, pod: Pod, mode: str, value: str = "") 
     A lock is never handed over while its holder is alive and unallocated (D8): who ends or starts drops it.
     """
     held = NodeLock.objects.filter(cluster=ledger.cluster_id(), node=node).first()
-    if held is not None and held.pod_uid and held.pod_uid != pod.uid:
-        return held.pod_uid
+    others = held is not None and held.pod_uid not in ("", pod.uid)
+    if held is not None and others and not (mode == ANNOTATION == held.mode):
+        return held.pod_uid  # who has taken the annotation proves that a row that mirrors it is out of date
     if held is not None and held.pod_uid == pod.uid and held.value == value:
         return ""
     if held is not None:

@@ -13,7 +13,7 @@ from itertools import islice
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
-from accounting.services import adoption, bindings, findings, imports, pod_rows, usage
+from accounting.services import adoption, bindings, imports, pod_rows, usage
 from accounting.services.seen import PodSeen
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
@@ -46,8 +46,7 @@ def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
         with ledger.transaction(cause="pods_gone", fence=fence) as entry:
             rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in=batch).exclude(state=PodState.ENDED)
             for pod in rows:
-                pod_rows.pod_end(entry, pod)
-                usage.intervals_close(entry, pod)
+                _end(entry, pod)
                 ended += 1
     return ended
 
@@ -98,9 +97,15 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
 def _ended(entry: Entry, pod: Pod | None) -> bool:
     if pod is None:
         return False
+    _end(entry, pod)
+    return True
+
+
+def _end(entry: Entry, pod: Pod) -> None:
     pod_rows.pod_end(entry, pod)
     usage.intervals_close(entry, pod)
-    return True
+    if pod.unmanaged and not pod.aligned:
+        imports.node_known_again(entry, pod)
 
 
 def _unbound(entry: Entry, view: View, pod: Pod | None, seen: PodSeen) -> bool:
@@ -129,7 +134,3 @@ def _started(seen: PodSeen) -> bool:
     """Whether any container, init included, has ever started: then Allocate is over for all of them."""
     return any(fact.started or fact.state in ("running", "terminated") for fact in seen.facts.containers.values())
 
-
-def node_accounting_known(entry: Entry, seen: PodSeen) -> None:
-    """The pod that made its node's accounting unknown is decoded or gone."""
-    findings.finding_close(entry, kind="undecodable-pod", subject=f"{seen.namespace}/{seen.name}", repair="decoded")

@@ -100,9 +100,10 @@ def namespace_ensure(entry: Entry, *, cluster: int, name: str) -> None:
 
 
 def lock_drop(entry: Entry, pod: Pod) -> None:
-    """Free the node lock this pod holds, if it holds one in the ledger."""
+    """Free the node lock this pod holds in the ledger. A row that mirrors an annotation falls with the annotation."""
     if not pod.uid:
         return
-    for node in NodeLock.objects.filter(cluster_id=pod.cluster_id, pod_uid=pod.uid).values_list("node", flat=True):
+    held = NodeLock.objects.filter(cluster_id=pod.cluster_id, pod_uid=pod.uid, mode="row")
+    for node in list(held.values_list("node", flat=True)):
         NodeLock.objects.filter(cluster_id=pod.cluster_id, node=node).delete()
         entry.record("lock", node, freed_by=pod.uid)

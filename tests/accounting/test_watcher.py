@@ -1,0 +1,125 @@
+"""The watcher in a thread of its own, over real HTTP: what it sees is in the ledger at once; cut, compacted and
+fenced, it recovers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from accounting import ledger, live_view
+from accounting.models import ProcessLease
+from accounting.services import flights
+from accounting.watcher import Watcher, split
+from hami_platform.kube.listwatch import Event
+from tests.accounting import flow, kube_objects, simulated
+from tests.accounting.simulated import World, until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.ledger]
+
+
+@contextlib.contextmanager
+def watching(world: World, holder: str = "one") -> Iterator[Watcher]:
+    """A running watcher."""
+    watcher = Watcher(world.api, kube_objects.CONFIG, holder)
+
+    def run() -> None:
+        try:
+            watcher.run()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield watcher
+    finally:
+        watcher.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with simulated.world(tmp_path) as one:
+        one.node()
+        yield one
+
+
+def ready() -> bool:
+    return live_view.live().refresh().ready
+
+
+def test_it_loads_compares_and_follows(world: World) -> None:
+    with watching(world):
+        until(ready, "ready")
+        world.placed("p", mem=8000)
+        until(lambda: flow.state(world.look("p")) == "bound", "bound")
+        world.status(
+            "p", phase="Running", containerStatuses=[{"name": "main", "started": True, "state": {"running": {}}}]
+        )
+        until(lambda: flow.state(world.look("p")) == "running", "running")
+        pod = world.look("p")
+        world.delete("p")
+        until(lambda: flow.state(pod) is None, "released")
+    flow.view_is_true()
+
+
+def test_it_goes_on_after_cut_watches_and_compaction(world: World) -> None:
+    with watching(world):
+        until(ready, "ready")
+        world.server.fault.compact()
+        world.server.fault.cut_watches()
+        world.pod("p", mem=8000)
+        until(lambda: flow.charged_mib() == 8000, "the pod is claimed")
+
+
+def test_a_freed_device_wakes_the_waiting_pod(world: World) -> None:
+    with watching(world):
+        until(ready, "ready")
+        world.placed("holder", mem=24576)
+        waiting = world.pod("waiting", mem=24576)
+        until(lambda: flow.state(waiting) == "claimed", "seen")
+        assert flow.filter_(waiting).node == ""
+        world.delete("holder")
+        until(lambda: "platform.hami.io/retry-at" in world.look("waiting")["metadata"].get("annotations", {}), "woken")
+
+
+def test_a_second_watcher_stands_by_and_takes_over_with_a_new_epoch(world: World) -> None:
+    with watching(world, "one") as first:
+        until(ready, "ready")
+        epoch = ProcessLease.objects.get(name=ledger.WATCHER).epoch
+        with watching(world, "two"):
+            first.stop()
+            until(lambda: ProcessLease.objects.get(name=ledger.WATCHER).holder == "two", "taken over")
+            assert ProcessLease.objects.get(name=ledger.WATCHER).epoch == epoch + 1
+
+
+def test_a_fenced_watcher_stops_writing_and_stands_by(world: World) -> None:
+    with watching(world, "one"):
+        until(ready, "ready")
+        flights.lease_drop(name=ledger.WATCHER, holder="one")
+        assert flights.lease_take(name=ledger.WATCHER, holder="usurper", ttl_s=3) is not None
+        world.pod("p", mem=8000)
+        until(lambda: ProcessLease.objects.get(name=ledger.WATCHER).holder == "one", "taken back after the lease")
+        until(lambda: flow.charged_mib() == 8000, "and the pod is claimed")
+
+
+def test_events_of_one_batch_come_down_to_the_last_of_each_pod() -> None:
+    def pod(uid: str, version: int) -> dict[str, dict[str, str]]:
+        return {"metadata": {"uid": uid, "resourceVersion": str(version)}}
+
+    events = (
+        Event(pod("a", 1)),
+        Event(pod("a", 2)),
+        Event(pod("b", 3), deleted=True),
+        Event(pod("c", 4)),
+        Event(pod("c", 5), deleted=True),
+    )
+    latest, deleted = split(events)
+    assert latest == [pod("a", 2)]
+    assert deleted == [pod("b", 3), pod("c", 5)]
