@@ -111,6 +111,8 @@ class KubeClient:
 
     def close(self) -> None:
         """Drop the idle connections."""
+        for key in self._pool.pools.keys():  # noqa: SIM118  it cannot be iterated itself
+            self._pool.pools[key].close()
         self._pool.clear()
 
     def _request(self, call: calls.KubeCall[T], timeout_s: float, *, stream: bool = False) -> urllib3.BaseHTTPResponse:

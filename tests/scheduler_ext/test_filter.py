@@ -1,0 +1,141 @@
+"""`/filter`: the form asked is the form answered, and a refusal's text is constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accounting.models import Refusal, Trace
+from accounting.services import cluster_api
+from hami_platform import env
+from tests.scheduler_ext.world import World, container, pod, row, total_mib
+
+PLAIN = {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}
+
+
+def with_uid(body: dict[str, Any], uid: str = "u1") -> dict[str, Any]:
+    return {**body, "metadata": {**body["metadata"], "uid": uid}}
+
+
+def whole(*names: str) -> dict[str, Any]:
+    return {"metadata": {}, "items": [{"metadata": {"name": name}, "spec": {}} for name in names]}
+
+
+def test_a_pod_goes_to_one_node_and_holds_its_devices(world: World) -> None:
+    made = world.create(pod("p"))
+    assert world.filter(made) == {
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+    assert row(made["metadata"]["uid"]).state == "reserved"
+    assert total_mib() == 3000
+
+
+def test_h27_filter_called_five_times_holds_once(world: World) -> None:
+    world.node("n2")
+    world.compare()
+    made = world.create(pod("p"))
+    for _ in range(5):
+        assert len(world.filter(made, "n1", "n2")["NodeNames"]) == 1
+    assert total_mib() == 3000
+
+
+def test_h66_a_pod_without_devices_gets_back_what_was_asked_in_the_same_form(world: World) -> None:
+    plain = with_uid(pod("p", PLAIN))
+    assert world.filter(plain, "n1", "x")["NodeNames"] == ["n1", "x"]
+    answer = world.post("/filter", {"Pod": plain, "Nodes": whole("n1", "n2"), "NodeNames": None})
+    assert answer["Nodes"] == whole("n1", "n2")
+    assert answer["NodeNames"] is None
+
+
+def test_whole_nodes_simulate_and_write_nothing(world: World) -> None:
+    made = world.create(pod("p"))
+    answer = world.post("/filter", {"Pod": made, "Nodes": whole("n1", "n2"), "NodeNames": None})
+    assert [node["metadata"]["name"] for node in answer["Nodes"]["items"]] == ["n1"]
+    assert list(answer["FailedNodes"]) == ["n2"]
+    assert total_mib() == 0
+
+
+def test_whole_nodes_reserve_where_the_scheduler_caches_nothing(world: World) -> None:
+    made = world.create(pod("p"))
+    with env.override(node_cache_capable=False):
+        answer = world.post("/filter", {"Pod": made, "Nodes": whole("n1"), "NodeNames": None})
+    assert answer["Nodes"] == whole("n1")
+    assert total_mib() == 3000
+
+
+def test_a_refusal_has_one_constant_word_for_all_nodes(world: World) -> None:
+    world.node("n2", cards=1)
+    world.compare()
+    made = world.create(pod("p", container(gpu=2, gpumem=30000)))
+    answer = world.filter(made, "n1", "n2", "gone")
+    assert answer["NodeNames"] is None
+    assert set(answer["FailedNodes"]) == {"n1", "n2", "gone"}
+    assert len(set(answer["FailedNodes"].values())) == 1
+    assert world.filter(made, "n1", "n2", "gone") == answer
+
+
+def test_strict_mode_puts_the_exact_lists_on_the_wire(world: World) -> None:
+    made = world.create(pod("p", container(gpu=1, gpumem=30000)))
+    with env.override(strict_hami=True):
+        assert world.filter(made, "n1")["FailedNodes"] == {"n1": "2/2 CardInsufficientMemory"}
+
+
+def test_h62_a_refusal_is_kept_with_numbers_and_per_node_detail(world: World) -> None:
+    made = world.create(pod("p", container(gpu=1, gpumem=30000)))
+    for _ in range(3):
+        world.filter(made, "n1", "nowhere")
+    world.flush()
+    trace = Trace.objects.get(pod_uid=made["metadata"]["uid"])
+    assert (trace.verdict, trace.times) == ("refused", 3)
+    assert trace.summary == "0/2 nodes: 1 CardInsufficientMemory, 1 node unregistered"
+    assert trace.detail["nodes"] == {"n1": "2/2 CardInsufficientMemory", "nowhere": "node unregistered"}
+    assert Refusal.objects.get(pod_uid=made["metadata"]["uid"]).reason == trace.reason
+
+
+def test_a_placement_ends_the_refusal(world: World) -> None:
+    made = world.create(pod("p", container(gpu=2, gpumem=3000)))
+    world.filter(made, "nowhere")
+    world.filter(made, "n1")
+    world.flush()
+    assert not Refusal.objects.filter(pod_uid=made["metadata"]["uid"]).exists()
+    assert set(Trace.objects.values_list("verdict", flat=True)) == {"refused", "placed"}
+
+
+def test_events_are_told_as_hami_tells_them(world: World) -> None:
+    made = world.placed("p")
+    world.bind(made)
+    world.flush()
+    events = cluster_api.cluster_api()  # the client is there
+    assert events is not None
+    found = world.kube.get("/api/v1/namespaces/nlp/events")["items"]
+    assert {(one["reason"], one["type"]) for one in found} >= {
+        ("FilteringSucceed", "Normal"),
+        ("BindingSucceed", "Normal"),
+    }
+    assert any(one["message"] == "Successfully binding node [n1] to nlp/p" for one in found)
+
+
+def test_d7_not_ready_is_an_error_and_never_an_empty_list(transactional_db: None, client: Any) -> None:
+    body = {"Pod": with_uid(pod("p")), "NodeNames": ["n1"]}
+    answer = client.post("/filter", body, content_type="application/json").json()
+    assert "not ready" in answer["Error"]
+    assert answer["NodeNames"] is None
+    assert answer["FailedNodes"] is None
+
+
+def test_a_pod_that_cannot_be_understood_is_an_error_that_says_why(world: World) -> None:
+    answer = world.filter(with_uid(pod("p", container(gpu=1, gpumem="16Gi"))))
+    assert "gpumem" in answer["Error"]
+    assert answer["NodeNames"] is None
+
+
+@pytest.mark.parametrize("body", [b"", b"{nope", b"{}"])
+def test_a_broken_filter_body_is_answered_in_band(world: World, body: bytes) -> None:
+    answer = world.post("/filter", body)
+    assert answer["Error"]
+    assert answer["NodeNames"] is None
