@@ -142,8 +142,6 @@ class Binder:
         held = view.locks.get(ask.node)
         rival = held is not None and held.pod_uid not in ("", ask.uid)
         if held is not None and rival and held.mode == locks.ROW:  # seen without taking the Clock
-            held is not None and held.mode == locks.ROW and held.pod_uid not in ("", ask.uid)
-        ):  # seen without taking the Clock
             message = f"node {ask.node} is locked by pod uid {held.pod_uid}: node lock contention"
             return bindings.BindRefused(message, retry=True, holder=held.pod_uid)
         mode = locks.lock_mode(view, ask.node)
