@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from deviceplugin import agent, completion, grants, inventory, kubelet, loops, nvml, register, xids
-from hami_platform import env, env_flags, logs
+from hami_platform import env, env_flags, logs, metrics
 from hami_platform.kube import client, errors
 
 
@@ -78,7 +78,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         cards = cards_of(settings, environ)
         cards.scan()
         kube = client.KubeClient(client.Config(kubeconfig=settings.kubeconfig, user_agent="hami-platform-agent"))
-    except (env.BadSettingsError, inventory.InventoryError, errors.Misconfigured) as error:
+        if settings.metrics_bind:
+            metrics.serve(settings.metrics_bind)
+    except (env.BadSettingsError, inventory.InventoryError, errors.Misconfigured, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     if ignored:

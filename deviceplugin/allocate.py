@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from deviceplugin import grants, handover, outfit, rows
+from deviceplugin import grants, handover, meters, outfit, rows
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform import logs
 from hami_platform.kube import errors
@@ -31,10 +31,13 @@ class Allocator:
         """One grant for each container request; counts: how many ids kubelet passed in each."""
         if not counts:
             return ()
-        with self._one_at_a_time:
+        with self._one_at_a_time, meters.ALLOCATE_S.time():
             answer = self._serve(counts)
         if isinstance(answer, Refusal):
+            meters.ALLOCATIONS.labels(answer.reason.value).inc()
             log.warning("allocate_refused", reason=answer.reason.value, message=answer.message, **_facts(answer))
+            return answer
+        meters.ALLOCATIONS.labels("granted").inc()
         self._done()
         return answer
 

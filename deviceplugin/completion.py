@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deviceplugin import checkpoint
+from deviceplugin import checkpoint, meters
 from hami_platform import logs
 
 PATH = "/api/agent/allocations"
@@ -85,7 +85,9 @@ class Reporter:
 
     def step(self) -> float:
         """Send what is due, in order; stop at the first that cannot be delivered."""
-        for uid, entry in due(self._record):
+        waiting = due(self._record)
+        meters.REPORTS_WAITING.set(len(waiting))
+        for uid, entry in waiting:
             try:
                 self._report(uid, entry)
             except Undelivered as error:
@@ -103,6 +105,7 @@ class Reporter:
         except Rejected as error:
             log.warning("completion_rejected", uid=uid, pod=f"{entry.namespace}/{entry.name}", error=str(error))
         self._record.reported(uid)
+        meters.REPORTS_WAITING.dec()
 
     def _later(self) -> float:
         wait_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MOST_S)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from deviceplugin import board, inventory
+from deviceplugin import board, inventory, meters
 from hami_platform import logs
 
 BLIND_AFTER = 3
@@ -31,6 +31,7 @@ class HealthWatch:
             seen = self._cards.scan()
         except inventory.InventoryError as error:
             self._failures += 1
+            meters.SCAN_FAILURES.inc()
             log.error("inventory_unreadable", failures=self._failures, error=str(error))
             if self._failures < BLIND_AFTER:
                 return self._period_s
@@ -39,5 +40,7 @@ class HealthWatch:
             self._failures = 0
         if self._shown.publish(seen):
             sick = [card.uuid for card in seen if not card.healthy]
+            meters.CARDS.labels("unhealthy").set(len(sick))
+            meters.CARDS.labels("healthy").set(len(seen) - len(sick))
             log.info("cards_changed", cards=len(seen), unhealthy=",".join(sick))
         return self._period_s

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from deviceplugin import meters
 from hami_platform import logs
 from hami_platform.kube import api, calls, errors, objects
 
@@ -45,6 +46,7 @@ class Heartbeat:
             log.warning("heartbeat_failed", node=self._node, error=str(error))
             self._last = None
             return RETRY_S
+        meters.RENEWED_S.set(self._now().timestamp())
         return PERIOD_S
 
     def _renewed(self) -> objects.Lease:

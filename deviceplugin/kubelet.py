@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol
 
 import grpc
 
-from deviceplugin import board, grants, refusals, register, replicas
+from deviceplugin import board, grants, meters, refusals, register, replicas
 from hami_platform import logs
 from hami_platform.kube.proto import deviceplugin_pb2 as pb
 from hami_platform.kube.proto import deviceplugin_pb2_grpc as rpc
@@ -180,6 +180,7 @@ class Link:
         if kubelet is None or (served and kubelet == self._registered_with):
             return LOOK_S
         self._registered_with = None
+        meters.REGISTERED.set(0)
         if not served:
             self._serve()
         try:
@@ -188,6 +189,7 @@ class Link:
             log.warning("kubelet_registration_failed", resource=self._face.resource, error=_text(error))
             return RETRY_S
         self._registered_with = kubelet
+        meters.REGISTERED.set(1)
         log.info("registered_with_kubelet", resource=self._face.resource, endpoint=self._face.endpoint)
         return LOOK_S
 

@@ -6,7 +6,7 @@ it says differs from what it should say. Must not know: kubelet, health checks.
 
 from __future__ import annotations
 
-from deviceplugin import VERSION, board, register
+from deviceplugin import VERSION, board, meters, register
 from hami_platform import logs
 from hami_platform.domain import devices
 from hami_platform.domain.vendors import nvidia
@@ -50,6 +50,7 @@ class Registrar:
         labels = differing(node.metadata.labels, {AGENT_LABEL: self._label})
         if annotations or labels:
             self._kube.send(calls.node_annotate(name=self._node, annotations=annotations, labels=labels))
+            meters.NODE_PATCHES.inc()
             log.info("registered", node=self._node, annotations=len(annotations), labels=len(labels))
 
     def _text(self) -> str | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +112,23 @@ def test_in_hami_mode_the_annotations_and_the_lock_are_the_record(rig: Rig, stub
     assert "hami.io/mutex.lock" not in rig.node().metadata.annotations
     assert "platform.hami.io/agent" not in rig.node().metadata.labels
     assert rig.lease() is None
+
+
+def test_its_metrics_say_what_was_granted_and_refused(rig: Rig, stub: StubKubelet) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rig.start(HAMI_METRICS_BIND=f"127.0.0.1:{port}")
+    stub.wait(lambda k: k.lists)
+    rig.bound_pod("train", row((GPU_B, 3000, 30)))
+    stub.allocate([f"{GPU_A}-0"])
+    with pytest.raises(grpc.RpcError):
+        stub.allocate([f"{GPU_A}-0"])
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    assert 'hami_platform_agent_allocations_total{outcome="granted"} 1.0' in lines
+    assert 'hami_platform_agent_allocations_total{outcome="NoPodWaits"} 1.0' in lines
+    assert 'hami_platform_agent_devices{health="healthy"} 2.0' in lines
 
 
 def test_it_fits_into_80_mib_and_loads_no_django(rig: Rig, stub: StubKubelet) -> None:
