@@ -62,6 +62,14 @@ def change(row: Journal) -> Change:
     return Change(row, name, " · ".join(told), str(values.get("reason", "")), _path(row))
 
 
+def may_read(row: Journal, reach: Reach) -> bool:
+    """Whether this change lies within the reach. Tenants, quotas and roles are for those who see everything."""
+    if reach.everything or row.kind in OPERATIONS:
+        return True
+    namespace = row.key if row.kind == "namespace" else row.values.get("namespace")
+    return bool(namespace) and reach.sees(namespace)
+
+
 def _path(row: Journal) -> tuple[str, str]:
     """(kind of page, key) that shows the subject; empty where there is none."""
     if row.kind == "pod" and (row.values.get("uid") or row.values.get("claim")):
@@ -82,7 +90,4 @@ def _text(value: Any) -> str:
 
 
 def _allowed(rows: Iterable[Journal], reach: Reach) -> Iterable[Journal]:
-    for row in rows:
-        namespace = row.key if row.kind == "namespace" else row.values.get("namespace")
-        if row.kind in OPERATIONS or (namespace and reach.sees(namespace)):
-            yield row
+    return (row for row in rows if may_read(row, reach))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import schemathesis
 from django.test import Client
 from django.urls import reverse
-from hypothesis import settings
 from rest_framework.test import APIClient
 
 from accounting import ledger, live_view, models

@@ -1,0 +1,30 @@
+"""Reports of node agents."""
+
+from __future__ import annotations
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from knox.auth import TokenAuthentication
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounting.api import serializers
+from accounting.api.base import Endpoint, InternalToken, IsAgent
+from accounting.services import locks
+
+
+class AllocationsEndpoint(Endpoint):
+    """A container's Allocate was served. Repeating a report is harmless."""
+
+    authentication_classes = (InternalToken, TokenAuthentication)
+    permission_classes = (IsAgent,)
+
+    @extend_schema(operation_id="allocation_report", request=serializers.AllocationReport, responses={204: None})
+    def post(self, request: Request) -> Response:
+        """404: the ledger knows no such pod on that node; the report need not be repeated."""
+        form = serializers.AllocationReport(data=request.data)
+        form.is_valid(raise_exception=True)
+        if not locks.completion_report(**form.validated_data):
+            raise Http404("no such pod on this node")
+        return Response(status=status.HTTP_204_NO_CONTENT)

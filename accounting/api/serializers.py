@@ -1,0 +1,201 @@
+"""The shapes of answers and of what a quota is set from. Amounts are integers with their unit in the name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounting.models import Device, Finding, Journal, Namespace, Node, Quota, Tenant
+
+LIMIT: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": 2**63 - 1}
+
+
+class HeldShape(serializers.Serializer[Any]):
+    """Amounts held now."""
+
+    devices = serializers.IntegerField(help_text="Shares of devices.")
+    memory_mib = serializers.IntegerField()
+    core_percent = serializers.IntegerField(help_text="Percent points of a device.")
+
+
+class FigureShape(serializers.Serializer[Any]):
+    """Held of a total."""
+
+    held = serializers.IntegerField()
+    total = serializers.IntegerField()
+
+
+class ClusterShape(serializers.Serializer[Any]):
+    """The cluster in four figures."""
+
+    name = serializers.CharField()
+    revision = serializers.IntegerField()
+    ready = serializers.BooleanField(help_text="Compared with the API server since the ledger's start.")
+    problem = serializers.CharField(help_text="Why the figures may be old; empty: all is well.")
+    devices = FigureShape()
+    memory_mib = FigureShape()
+    core_percent = FigureShape()
+    pending = serializers.IntegerField()
+
+
+class NodeShape(serializers.ModelSerializer[Node]):
+    """A node."""
+
+    class Meta:
+        model = Node
+        fields = ("name", "retired", "unschedulable", "agent", "problem", "accounting_unknown")
+
+
+class DeviceShape(serializers.ModelSerializer[Device]):
+    """A device: as registered, as people decided, and what is held of it."""
+
+    node = serializers.CharField(source="node.name")
+    mig_profiles = serializers.JSONField()
+    held = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Device
+        fields = (
+            "node", "vendor", "uuid", "index", "model", "memory_mib", "core_percent", "slots", "numa", "mode",
+            "healthy", "mig_profiles", "registered", "conflict", "cordoned", "cordoned_on_node", "reserved_mib", "note",
+            "held",
+        )  # fmt: skip
+
+    @extend_schema_field(HeldShape(allow_null=True))
+    def get_held(self, row: Device) -> dict[str, int] | None:
+        """From the View; null while the device offers nothing."""
+        held = self.context["held"].get((row.node.name, row.vendor, row.uuid))
+        if held is None:
+            return None
+        return {"devices": held.slots, "memory_mib": held.memory_mib, "core_percent": held.core_percent}
+
+
+class PodShape(serializers.Serializer[Any]):
+    """A live pod that asks for devices."""
+
+    uid = serializers.CharField(source="row.uid", help_text="Empty: admitted, not seen yet.")
+    claim = serializers.CharField(source="row.claim_id")
+    namespace = serializers.CharField(source="row.namespace")
+    name = serializers.CharField(source="row.name")
+    state = serializers.CharField(source="row.state")
+    node = serializers.CharField(source="row.node")
+    asks = serializers.CharField(help_text="In words.")
+    charged = HeldShape(source="holds", help_text="What it takes of its namespace's limits.")
+    reason = serializers.CharField(help_text="Why it waits: the word.")
+    why = serializers.CharField(help_text="Why it waits: the sentence.")
+    never_fits = serializers.BooleanField(source="never")
+
+
+class NamespaceShape(serializers.ModelSerializer[Namespace]):
+    """A namespace, its mode, and what it holds."""
+
+    tenant = serializers.CharField(source="tenant.name", default=None, allow_null=True)
+    held = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Namespace
+        fields = ("name", "tenant", "mode", "held")
+
+    @extend_schema_field(HeldShape)
+    def get_held(self, row: Namespace) -> dict[str, int]:
+        """Sum over models."""
+        amounts = self.context["view"].usage.get(row.name, {}).values()
+        return {name: sum(getattr(one, name) for one in amounts) for name in ("devices", "memory_mib", "core_percent")}
+
+
+class TenantShape(serializers.ModelSerializer[Tenant]):
+    """A tenant."""
+
+    parent = serializers.CharField(source="parent.name", default=None, allow_null=True)
+
+    class Meta:
+        model = Tenant
+        fields = ("name", "parent", "note")
+
+
+class QuotaShape(serializers.ModelSerializer[Quota]):
+    """A quota. Null is no limit, 0 is nothing."""
+
+    namespace = serializers.CharField(source="namespace.name", default=None, allow_null=True)
+    tenant = serializers.CharField(source="tenant.name", default=None, allow_null=True)
+
+    class Meta:
+        model = Quota
+        fields = (
+            "id", "namespace", "tenant", "name", "vendor", "model_pattern", *Quota.LIMITS,
+            "valid_from", "valid_until", "in_force", "version", "reason",
+        )  # fmt: skip
+
+
+class QuotaChange(serializers.Serializer[Any]):
+    """What a quota is set to. In PATCH what is left out stays; in PUT it is unlimited."""
+
+    vendor = serializers.CharField(required=False, allow_blank=True, max_length=32)
+    model_pattern = serializers.CharField(required=False, allow_blank=True, max_length=128)
+    devices = serializers.IntegerField(**LIMIT)
+    memory_mib = serializers.IntegerField(help_text="MiB, not bytes: 16 GiB is 16384.", **LIMIT)
+    core_percent = serializers.IntegerField(**LIMIT)
+    pod_devices = serializers.IntegerField(**LIMIT)
+    pod_memory_mib = serializers.IntegerField(**LIMIT)
+    pod_core_percent = serializers.IntegerField(**LIMIT)
+    device_memory_mib = serializers.IntegerField(**LIMIT)
+    valid_from = serializers.DateTimeField(required=False, allow_null=True)
+    valid_until = serializers.DateTimeField(required=False, allow_null=True)
+    reason = serializers.CharField(max_length=2000, help_text="Why; kept in the history.")
+    version = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        help_text="The version you saw: refused with 409 if it is another.",
+    )
+
+
+class QuotaNew(QuotaChange):
+    """A new quota: of one namespace or one tenant."""
+
+    namespace = serializers.CharField(required=False, allow_blank=True, max_length=63, default="")
+    tenant = serializers.CharField(required=False, allow_blank=True, max_length=63, default="")
+    name = serializers.SlugField(max_length=63, default="default")
+
+
+class Reason(serializers.Serializer[Any]):
+    """Why something is taken away."""
+
+    reason = serializers.CharField(max_length=2000)
+
+
+class FindingShape(serializers.ModelSerializer[Finding]):
+    """Drift, its evidence, and what was done about it."""
+
+    evidence = serializers.JSONField()
+
+    class Meta:
+        model = Finding
+        fields = ("kind", "subject", "message", "evidence", "found_at", "last_seen_at", "repaired_at", "repair")
+
+
+class JournalShape(serializers.ModelSerializer[Journal]):
+    """One change of the ledger."""
+
+    values = serializers.JSONField()
+
+    class Meta:
+        model = Journal
+        fields = ("revision", "seq", "at", "kind", "key", "cause", "actor", "values")
+
+
+class JournalPage(serializers.Serializer[Any]):
+    """Changes in the ledger's order. Ask again with `after` = next to follow."""
+
+    next = serializers.IntegerField(help_text="The last revision in this answer, or `after` where there is none.")
+    results = JournalShape(many=True)
+
+
+class AllocationReport(serializers.Serializer[Any]):
+    """A node agent has served a container's Allocate."""
+
+    uid = serializers.CharField(max_length=64)
+    container = serializers.CharField(max_length=253)
+    node = serializers.CharField(max_length=253)
