@@ -1,0 +1,171 @@
+"""HAMi's node lock where HAMi's plugin serves Allocate: taken by resourceVersion, never from a pod that waits.
+
+| the lock | its holder | the next bind |
+|---|---|---|
+| none | | takes it |
+| ours | | keeps it |
+| another pod's | waits for Allocate | waits |
+| another pod's | gone, ended, served, started, elsewhere | takes it |
+| ours by name, older than we are | an earlier pod of our name | takes it anew |
+| no owner, or garbage | unknown | waits one time-out from first sight |
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from accounting.services import cluster_api
+from hami_platform import env
+from hami_platform.domain import locks
+from hami_platform.domain.wire import node_lock as wire
+from hami_platform.kube import calls, objects
+from scheduler_ext import extender, node_lock
+from tests.scheduler_ext.world import World, pod, row
+
+NODE = "/api/v1/nodes/hami"
+HAMI: dict[str, str] = {}  # no mark of our agent: HAMi's plugin runs here
+
+
+@pytest.fixture
+def hami(world: World) -> World:
+    """A node on which HAMi's plugin runs."""
+    world.node("hami", labels=HAMI)
+    world.compare()
+    return world
+
+
+def lock_of(world: World) -> str | None:
+    found: dict[str, str] = world.kube.get(NODE)["metadata"].get("annotations", {})
+    return found.get(wire.KEY)
+
+
+def set_lock(world: World, value: str | None) -> None:
+    world.patch(NODE, {"metadata": {"annotations": {wire.KEY: value}}})
+
+
+def bind_briefly(world: World, made: dict[str, Any]) -> str:
+    """A bind that waits for its lock only 0.3 s."""
+    with env.override(node_lock_retry_timeout_s=0.3):
+        extender.the_binder.cache_clear()
+        return world.bind(made, "hami")
+
+
+def test_a_bind_locks_the_node_in_its_name(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    assert hami.bind(made, "hami") == ""
+    assert wire.decode(lock_of(hami) or "").owned_by("nlp", "p")
+
+
+def test_h45_the_lock_of_a_waiting_pod_is_never_taken(hami: World) -> None:
+    first, second = hami.placed("a", "hami"), hami.placed("b", "hami")
+    assert hami.bind(first, "hami") == ""
+    assert "node lock contention" in bind_briefly(hami, second)
+    assert wire.decode(lock_of(hami) or "").owned_by("nlp", "a")
+    assert row(second["metadata"]["uid"]).state == "reserved"
+
+
+def test_a_pod_that_was_served_gives_way(hami: World) -> None:
+    first, second = hami.placed("a", "hami"), hami.placed("b", "hami")
+    assert hami.bind(first, "hami") == ""
+    hami.started("a")
+    assert hami.bind(second, "hami") == ""
+    assert wire.decode(lock_of(hami) or "").owned_by("nlp", "b")
+
+
+def test_a_lock_of_a_pod_that_is_gone_is_taken_at_once(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    set_lock(hami, "2026-08-21T08:00:00Z,nlp,gone")
+    assert bind_briefly(hami, made) == ""
+
+
+def test_h49_a_lock_that_the_pod_has_already_is_kept(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    value = "2999-08-21T08:00:00Z,nlp,p"
+    set_lock(hami, value)
+    assert hami.bind(made, "hami") == ""
+    assert lock_of(hami) == value
+
+
+def test_a_recreated_pod_does_not_inherit_the_lock_of_its_namesake(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    old = "2020-08-21T08:00:00Z,nlp,p"
+    set_lock(hami, old)
+    assert hami.bind(made, "hami") == ""
+    assert lock_of(hami) != old
+
+
+@pytest.mark.parametrize("value", ["2026-08-21T08:00:00Z", "garbage"])
+def test_h50_h51_a_lock_without_an_owner_holds_for_one_timeout_from_first_sight(hami: World, value: str) -> None:
+    made = hami.placed("p", "hami")
+    set_lock(hami, value)
+    assert "contention" in bind_briefly(hami, made)
+    with env.override(node_lock_timeout_s=0.05):
+        extender.the_binder.cache_clear()
+        assert hami.bind(made, "hami") == ""
+
+
+def test_h48_only_the_owner_by_its_whole_name_releases(hami: World) -> None:
+    lock = node_lock.AnnotationLock(cluster_api.cluster_api(), node_lock.Sightings(), timeout_s=300)
+    value = "2026-08-21T08:00:00Z,ns,abc-123"
+    set_lock(hami, value)
+    for namespace, name in (("ns", "abc"), ("s", "abc-123")):
+        lock.release("hami", locks.Owner(namespace, name))
+        assert lock_of(hami) == value
+    lock.release("hami", locks.Owner("ns", "abc-123"))
+    assert lock_of(hami) is None
+    lock.release("hami", locks.Owner("ns", "abc-123"))
+
+
+def test_a_failed_bind_gives_the_lock_back(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    hami.api.fault.fail(r"/binding$", status=422, times=1)
+    assert hami.bind(made, "hami")
+    assert lock_of(hami) is None
+
+
+def test_a_pod_without_a_reservation_leaves_no_lock(hami: World) -> None:
+    assert "no reservation" in hami.bind(hami.create(pod("p")), "hami")
+    assert lock_of(hami) is None
+
+
+def test_a_node_that_changes_meanwhile_is_looked_at_again(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    hami.api.fault.fail(r"/nodes/hami$", method="PATCH", status=409, times=2)
+    assert hami.bind(made, "hami") == ""
+
+
+def test_ages_count_from_the_first_sight_of_each_value() -> None:
+    now = [0.0]
+    seen = node_lock.Sightings(lambda: now[0])
+    ages = []
+    for now[0], value in ((0.0, "a"), (5.0, "a"), (6.0, "b"), (9.0, "b"), (9.0, "a")):
+        ages.append(seen.age_s("n", value))
+    assert ages == [0, 5, 0, 3, 0]
+
+
+@pytest.mark.parametrize(
+    "fields,state",
+    [
+        ({}, "waiting"),
+        ({"status": {"phase": "Pending"}, "spec": {"nodeName": "n"}}, "waiting"),
+        ({"spec": {"nodeName": "other"}}, "done"),
+        ({"status": {"phase": "Failed"}}, "done"),
+        ({"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}, "done"),
+        ({"metadata": {"annotations": {"hami.io/bind-phase": "allocating"}}}, "waiting"),
+        ({"status": {"initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}}, "done"),
+        ({"status": {"containerStatuses": [{"name": "i", "state": {"waiting": {}}}]}}, "waiting"),
+    ],
+)
+def test_who_may_still_wait_for_allocate(fields: dict[str, Any], state: str) -> None:
+    found = objects.decode(json.dumps(fields).encode(), objects.Pod)
+    assert node_lock.holder_state(found, "n") == state
+
+
+def test_the_mark_of_our_agent_means_no_node_is_patched(world: World) -> None:
+    made = world.placed("p")
+    assert world.bind(made) == ""
+    found = cluster_api.cluster_api().send(calls.node_get(name="n1"))
+    assert wire.KEY not in found.metadata.annotations
