@@ -1,4 +1,4 @@
-"""In which order devices are tried and nodes are preferred: the policies, the device score, the node key.
+"""In which order devices are tried and nodes are preferred: the policies and the device score.
 
 Knows nothing of whether anything fits. Policy words and their orders are HAMi's (v2.10.0). Two things differ on
 purpose: the request's part of the device score is added by vendor word (HAMi compares it with the model, so on real
@@ -7,7 +7,6 @@ devices it never is), and a policy without a known word is ignored in favour of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hami_platform.domain.devices import Device
@@ -113,11 +112,6 @@ def try_key(policy: DevicePolicy, device: Device, *, score: float, used_slots: i
             (-device.numa, preferred, score, *tail) if keys[0] == BINPACK else (device.numa, preferred, -score, *tail)
         )
     return (preferred, score if keys[0] == BINPACK else -score, device.numa, *tail)
-
-
-def node_order(scores: Sequence[tuple[float, str]], *, spread: bool) -> list[str]:
-    """Node names, best first: spread lowest score, else highest; ties by name."""
-    return [name for _, name in sorted((score if spread else -score, name) for score, name in scores)]
 
 
 def _words(text: str) -> tuple[str, ...]:

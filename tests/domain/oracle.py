@@ -178,7 +178,7 @@ class _Pod:
             if not (d.slots and d.core_percent and d.memory_mib):
                 return 0.0
             asked = ask.memory_mib or d.memory_mib * (ask.memory_percent or 0) // 100
-            return 10 * (
+            return 10.0 * float(
                 weights.slot * (w["n"] + 1) / d.slots
                 + weights.core * (w["c"] + ask.core_percent) / d.core_percent
                 + weights.memory * (w["m"] + asked) / d.memory_mib

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hami_platform.domain import fit
-from hami_platform.domain.devices import Held, MigUse, Share
+from hami_platform.domain.devices import ContainerKind, Held, MigPlacement, MigUse, Share
 from hami_platform.domain.nodes import NodeState
+from hami_platform.domain.quota import Headroom
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.score import Defaults
@@ -94,7 +95,7 @@ def test_a_share_has_the_amounts_asked(device: dict[str, Any], request_: Any, am
 def test_a_share_says_where_it_is() -> None:
     (share,) = rows(one(), pod(init(), app(ask(memory_mib=1), name="main")))
 
-    assert share == Share(1, "main", builders.ContainerKind.APP, "NVIDIA", "GPU-a", 1, 0, None, builders.MODEL)
+    assert share == Share(1, "main", ContainerKind.APP, "NVIDIA", "GPU-a", 1, 0, None, builders.MODEL)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +357,7 @@ def test_an_instance_records_the_amounts_of_its_profile() -> None:
     (share,) = rows(in_use(), pod(ask(memory_mib=9000, core_percent=5)))
 
     assert (share.memory_mib, share.core_percent) == (9856, 28)
-    assert share.mig == MigUse("2g.10gb", builders.MigPlacement(0, 2))
+    assert share.mig == MigUse("2g.10gb", MigPlacement(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_a_card_whose_holder_s_place_is_unknown_takes_no_instance() -> None:
 def test_a_vendor_can_choose_among_the_devices_that_fit() -> None:
     pairs_of_two = Strategy(choose=lambda count, states, _: (0, 2) if len(states) > 2 else None)
     request = pod(ask(2))
-    terms = terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": pairs_of_two})
+    terms = terms_of(request, Defaults(), Headroom(), {"NVIDIA": pairs_of_two})
 
     fitted = fit.fit(builders.uniform_node(count=3), request, terms)
     refused = fit.fit(builders.uniform_node(count=2), request, terms)
@@ -428,6 +429,6 @@ def test_a_vendor_can_choose_among_the_devices_that_fit() -> None:
 def test_a_vendor_can_test_devices_its_own_way() -> None:
     picky = Strategy(standing=lambda state, _: Reason.CARD_TYPE_MISMATCH if state.device.index == 0 else None)
     request = pod(ask())
-    terms = terms_of(request, Defaults(), builders.Headroom(), {"NVIDIA": picky})
+    terms = terms_of(request, Defaults(), Headroom(), {"NVIDIA": picky})
 
     assert fit.fit(one(), request, terms) == Rejection({Reason.CARD_TYPE_MISMATCH: 1}, 1)

@@ -8,6 +8,7 @@ from hami_platform.domain import nodes
 from hami_platform.domain.devices import Held
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.reasons import Reason
+from hami_platform.domain.requests import DeviceRequest
 from tests import builders
 
 
@@ -111,7 +112,7 @@ def test_the_percentage_that_still_fits_agrees_with_the_memory_it_means(total: i
         (builders.ask(1, core_percent=101), None),
     ],
 )
-def test_screen_drops_what_certainly_lacks_something(ask: builders.DeviceRequest, reason: Reason | None) -> None:
+def test_screen_drops_what_certainly_lacks_something(ask: DeviceRequest, reason: Reason | None) -> None:
     assert nodes.screen(builders.uniform_node(count=2), builders.pod(ask)) is reason
 
 

@@ -10,6 +10,7 @@ from hami_platform.domain import fit, quota
 from hami_platform.domain.devices import Held
 from hami_platform.domain.quota import Amounts, Charge, Excess, Headroom, Limits, Selector
 from hami_platform.domain.reasons import Reason, Rejection
+from hami_platform.domain.requests import ContainerRequest
 from tests import builders
 from tests.domain import clusters
 
@@ -178,12 +179,12 @@ def test_h38_a_namespace_is_charged_the_sum_over_devices_of_what_is_held() -> No
 # The namespace's limit at work in a placement ------------------------------------------------------------------------
 
 
-def fits(room: Headroom, *containers: builders.ContainerRequest, count: int = 1) -> bool:
+def fits(room: Headroom, *containers: ContainerRequest, count: int = 1) -> bool:
     node = builders.uniform_node(count=count)
     return isinstance(fit.fit_pod(node, builders.pod(*containers), headroom=room), fit.Fitted)
 
 
-def app(memory_mib: int, count: int = 1) -> builders.ContainerRequest:
+def app(memory_mib: int, count: int = 1) -> ContainerRequest:
     return builders.container(builders.ask(count, memory_mib=memory_mib))
 
 
