@@ -12,12 +12,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from deviceplugin import agent, completion, grants, inventory, kubelet, loops, nvml, register, xids
+from deviceplugin import agent, completion, grants, inventory, kubelet, loops, nvml, register, tuning, xids
 from hami_platform import env, env_flags, logs, metrics
+from hami_platform.domain import errors as wire_errors
 from hami_platform.kube import client, errors
 
 
-def options_of(settings: env.Settings) -> agent.Options:
+def tuned(settings: env.Settings) -> tuning.Tuning:
+    """The settings, with HAMi's files over them. Raises BadSettingsError that names file and key."""
+    found = tuning.Tuning(
+        resource=settings.resource_name,
+        slots=settings.device_split_count,
+        memory_scaling=settings.device_memory_scaling,
+        core_scaling=settings.device_core_scaling,
+        log_level=settings.libcuda_log_level,
+        numa=settings.enable_numa_topology,
+        disable_core_limit=settings.disable_core_limit,
+    )
+    try:
+        if file := settings.device_config_file:
+            found = tuning.with_device_config(found, Path(file).read_text(encoding="utf-8"))
+        if file := settings.node_config_file:
+            found = tuning.with_node_config(found, Path(file).read_text(encoding="utf-8"), settings.node_name)
+    except (OSError, UnicodeDecodeError, wire_errors.ConfigError) as error:
+        raise env.BadSettingsError([f"{file}: {error}"]) from error
+    return found
+
+
+def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
     """The agent's options. Raises BadSettingsError for what only the agent needs."""
     problems = []
     if not settings.node_name:
@@ -31,21 +53,17 @@ def options_of(settings: env.Settings) -> agent.Options:
         node=settings.node_name,
         face=kubelet.Face(
             folder=Path(settings.kubelet_dir),
-            resource=settings.resource_name,
-            prefer=not hami,  # HAMi's plugin prefers only where its node configuration says so
-            numa=settings.enable_numa_topology,
+            resource=tuned_.resource,
+            prefer=not hami if tuned_.prefer is None else tuned_.prefer,
+            numa=tuned_.numa,
         ),
         state_file=Path(settings.state_dir) / "agent.json",
-        scaling=register.Scaling(
-            slots=settings.device_split_count,
-            memory=settings.device_memory_scaling,
-            cores=settings.device_core_scaling,
-        ),
+        scaling=register.Scaling(tuned_.slots, tuned_.memory_scaling, tuned_.core_scaling),
         enforcement=grants.Enforcement(
             hook=settings.hook_path.rstrip("/"),
-            oversubscribe=settings.device_memory_scaling > 1,
-            disable_core_limit=settings.disable_core_limit,
-            log_level=settings.libcuda_log_level,
+            oversubscribe=tuned_.memory_scaling > 1,
+            disable_core_limit=tuned_.disable_core_limit,
+            log_level=tuned_.log_level,
         ),
         annotations=hami,
         check_library=not settings.inventory_file,  # made-up cards have no library to limit them
@@ -60,12 +78,15 @@ def _platform(settings: env.Settings) -> completion.Platform | None:
     return completion.Platform(settings.platform_url, settings.internal_token, ca_file)
 
 
-def cards_of(settings: env.Settings, environ: Mapping[str, str]) -> inventory.Inventory:
-    """The cards named in a file, or those that NVML finds."""
+def cards_of(settings: env.Settings, tuned_: tuning.Tuning, environ: Mapping[str, str]) -> inventory.Inventory:
+    """The cards named in a file, or those that NVML finds, without those to be left alone."""
+    found: inventory.Inventory
     if settings.inventory_file:
-        return inventory.FileInventory(Path(settings.inventory_file))
-    policy = xids.policy(environ.get("DP_DISABLE_HEALTHCHECKS", ""), environ.get("DP_ENABLE_HEALTHCHECKS", ""))
-    return nvml.NvmlInventory(policy)
+        found = inventory.FileInventory(Path(settings.inventory_file))
+    else:
+        policy = xids.policy(environ.get("DP_DISABLE_HEALTHCHECKS", ""), environ.get("DP_ENABLE_HEALTHCHECKS", ""))
+        found = nvml.NvmlInventory(policy, memory_mib=tuned_.memory_mib)
+    return inventory.Without(found, tuned_.left_out) if tuned_.left_out else found
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -73,9 +94,10 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         flags, ignored = env_flags.variables_of(arguments)
         settings = env.load({**environ, **flags})
-        options = options_of(settings)
+        tuned_ = tuned(settings)
+        options = options_of(settings, tuned_)
         logs.configure(settings.log_level, settings.log_format)
-        cards = cards_of(settings, environ)
+        cards = cards_of(settings, tuned_, environ)
         cards.scan()
         kube = client.KubeClient(client.Config(kubeconfig=settings.kubeconfig, user_agent="hami-platform-agent"))
         if settings.metrics_bind:

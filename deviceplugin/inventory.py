@@ -71,6 +71,26 @@ class Inventory(Protocol):
         ...
 
 
+class Without:
+    """An inventory that does not show some cards, named by uuid or index."""
+
+    def __init__(self, cards: Inventory, left_out: frozenset[str | int]) -> None:
+        self._cards = cards
+        self._left_out = left_out
+
+    def scan(self) -> tuple[Card, ...]:
+        """See Inventory."""
+        return tuple(card for card in self._cards.scan() if not {card.uuid, card.index} & self._left_out)
+
+    def realise(self, card: str, use: devices.MigUse) -> MigInstance:
+        """See Inventory."""
+        return self._cards.realise(card, use)
+
+    def dissolve(self, card: str, use: devices.MigUse) -> None:
+        """See Inventory."""
+        self._cards.dissolve(card, use)
+
+
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base: a mistyped key is an error, not a default."""
 

@@ -170,7 +170,7 @@ class Settings:
         values.text,
         "",
         "HAMi's device-config.yaml: resource names and defaults per vendor.",
-        flags=("device-config-file",),
+        flags=("device-config-file", "config-file"),
     )
     node_lock_timeout_s: float = row(
         values.seconds,
@@ -233,6 +233,9 @@ class Settings:
     )
     hook_path: str = row(values.text, "", "Folder on the node above vgpu/.", also=("HOOK_PATH",))
     resource_name: str = row(values.text, "nvidia.com/gpu", "Resource that the agent serves.", flags=("resource-name",))
+    node_config_file: str = row(
+        values.text, "", "HAMi's config.json: what differs on single nodes. HAMi: `/config/config.json`."
+    )
     device_split_count: int = row(values.integer(1), "10", "Shares of one device.", flags=("device-split-count",))
     device_memory_scaling: float = row(
         values.positive, "1", "Registered memory as a multiple of the real one.", flags=("device-memory-scaling",)

@@ -16,6 +16,7 @@ ACCEPTED_FLAGS: Final = {
     "leader-elect": "any number of replicas serve; the database decides",
     "leader-elect-resource-name": "see leader-elect",
     "leader-elect-resource-namespace": "see leader-elect",
+    "mig-strategy": "cards whose hardware is in MIG mode are cut as pods ask; instances are no resources of their own",
     "profiling": "there is no pprof endpoint",
     "enable-ascend": "every vendor is enabled",
     "enable-iluvatar": "every vendor is enabled",
