@@ -162,6 +162,8 @@ CACHES: dict[str, dict[str, Any]] = {
 # -- Accounts ----------------------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounting.User"
+# Knox's migrations would make a table of its own beside ours: unused, and in the way of flushing on PostgreSQL.
+MIGRATION_MODULES = {"knox": None}
 KNOX_TOKEN_MODEL = "accounting.ApiToken"  # noqa: S105 - a model's name
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
