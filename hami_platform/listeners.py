@@ -34,6 +34,10 @@ _PR_SET_PDEATHSIG: Final = 1  # source: Linux, include/uapi/linux/prctl.h
 
 _log = logs.get(__name__)
 
+# Held around the watching thread's use of OpenSSL, and around every fork: a worker that is forked while another thread
+# is inside OpenSSL inherits that thread's read lock, which nobody in it gives back, and hangs at some later handshake.
+_openssl = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -84,6 +88,7 @@ def serve(role: str) -> None:
         files.check()
     # A fresh worker inherits the parent's handler, which would swallow a stop that comes while it still loads.
     os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    os.register_at_fork(before=_openssl.acquire, after_in_parent=_openssl.release, after_in_child=_openssl.release)
     server = Granian(**_options(settings, role, files))
     if files is not None:
         server.on_reload(lambda: _refresh(settings, role))
@@ -154,10 +159,11 @@ def _watch(settings: env.Settings, role: str) -> None:
 def _stamp(settings: env.Settings, role: str) -> tuple[int, ...] | None:
     """Change times of the files; None while they cannot be used, so that the old ones serve on."""
     try:
-        files = tls(settings, role)
-        if files is None:
-            return ()
-        files.check()
+        with _openssl:
+            files = tls(settings, role)
+            if files is None:
+                return ()
+            files.check()
         sources = (files.cert, pathlib.Path(settings.tls_key_file) if settings.tls_key_file else files.key)
         watched = (*sources, files.client_ca) if files.client_ca is not None else sources
         return tuple(path.stat().st_mtime_ns for path in watched)
