@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import InterfaceError, OperationalError, connection
+
 from accounting import ledger, live_view
 from accounting.services import flights, leases, native_quotas, nodes, observe, reconcile, seen, wake, wake_calls
 from hami_platform import logs
@@ -23,6 +25,8 @@ RENEW_S = 4.0
 LEASES_TICK_S = 2.0
 WAKE_TICK_S = 1.0
 TAKE_S = 0.2
+UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError)
+"""What a database that is away looks like; leases are taken outside the ledger's transaction."""
 
 log = logs.get(__name__)
 Object = Mapping[str, Any]
@@ -51,12 +55,13 @@ class Watcher:
                 Term(self._api, self._config, self._holder, epoch, self._stopped).run()
             except ledger.Fenced as over:
                 log.warning("fenced", holder=self._holder, why=str(over))
-            except (ledger.LedgerUnavailable, errors.KubeError) as fault:
+            except (*UNREACHABLE, errors.KubeError) as fault:
                 log.warning("watch_interrupted", why=str(fault))
+                connection.close()  # a broken one would fail at every later try: no request ends here and closes it
                 self._stopped.wait(1.0)
         try:
             flights.lease_drop(name=ledger.WATCHER, holder=self._holder)
-        except ledger.LedgerUnavailable:
+        except UNREACHABLE:
             log.warning("lease_left", holder=self._holder)
 
 
