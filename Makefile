@@ -32,7 +32,7 @@ PACKAGES := hami_platform accounting scheduler_ext deviceplugin tests scripts ma
 
 .PHONY: demo
 demo: $(STAMP) ## Run the whole platform on this machine with a simulated cluster (no services needed)
-	$(BIN)/python manage.py demo $(ARGS)
+	@$(BIN)/python -m hami_platform.demo $(ARGS)
 
 .PHONY: test
 test: $(STAMP) ## Run the tests on SQLite, then the database's own again on PostgreSQL
