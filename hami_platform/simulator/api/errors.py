@@ -58,6 +58,12 @@ def bad_value(field: str, value: Any, text: str) -> Cause:
     return Cause(field, "FieldValueInvalid", f'"{value}": {text}')
 
 
+def unsupported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
+    """`field: Unsupported value: "value": supported values: …`."""
+    words = ", ".join(f'"{word}"' for word in allowed)
+    return Cause(field, "FieldValueNotSupported", f'"{value}": supported values: {words}')
+
+
 def required(field: str, text: str = "") -> Cause:
     """`field: Required value: text`."""
     return Cause(field, "FieldValueRequired", text)

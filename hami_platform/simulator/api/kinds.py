@@ -6,7 +6,7 @@ which part of an object a request may touch.
 
 from __future__ import annotations
 
-from hami_platform.simulator.api import cel, cel_values, errors, pods, registry, resources, shape
+from hami_platform.simulator.api import errors, hooks, pods, registry, resources, shape
 from hami_platform.simulator.api.types import Obj, Resource, metadata
 
 
@@ -24,7 +24,7 @@ def default(resource: Resource, obj: Obj) -> None:
     elif resource is registry.NAMESPACES:
         metadata(obj).setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata(obj).get("name", "")
     elif resource is registry.MUTATING:
-        _webhook_defaults(obj)
+        hooks.set_defaults(obj)
 
 
 def _canonical(obj: Obj, part: str, keys: tuple[str, ...]) -> None:
@@ -32,21 +32,6 @@ def _canonical(obj: Obj, part: str, keys: tuple[str, ...]) -> None:
     for key in keys:
         if isinstance(found, dict) and found.get(key):
             found[key] = resources.canonical_map(found[key], f"{part}.{key}")
-
-
-def _webhook_defaults(obj: Obj) -> None:
-    for hook in obj.get("webhooks") or []:
-        for key, value in (
-            ("failurePolicy", "Fail"),
-            ("matchPolicy", "Equivalent"),
-            ("namespaceSelector", {}),
-            ("objectSelector", {}),
-            ("timeoutSeconds", 10),
-            ("reinvocationPolicy", "Never"),
-        ):
-            hook.setdefault(key, value)
-        for rule in hook.get("rules") or []:
-            rule.setdefault("scope", "*")
 
 
 def prepare_create(resource: Resource, obj: Obj) -> None:
@@ -87,7 +72,7 @@ def create_causes(resource: Resource, obj: Obj) -> list[errors.Cause]:
     if resource is registry.PODS:
         causes += pods.create_causes(obj)
     elif resource is registry.MUTATING:
-        causes += _webhook_causes(obj)
+        causes += hooks.causes(obj)
     elif resource is registry.NODES:
         causes += _node_causes(obj)
     elif resource is registry.QUOTAS:
@@ -103,7 +88,7 @@ def update_causes(resource: Resource, new: Obj, old: Obj, sub: str) -> list[erro
         if not causes:
             causes += [cause for cause in pods.create_causes(new) if "schedulingGates" not in cause.field]
     elif resource is registry.MUTATING:
-        causes += _webhook_causes(new)
+        causes += hooks.causes(new)
     elif resource is registry.NODES:
         causes += _node_causes(new)
     return causes
@@ -116,91 +101,3 @@ def _node_causes(node: Obj) -> list[errors.Cause]:
         for key in ("capacity", "allocatable")
         for cause in resources.list_causes(status.get(key) or {}, f"status.{key}")
     ]
-
-
-def _webhook_causes(obj: Obj) -> list[errors.Cause]:
-    causes: list[errors.Cause] = []
-    names: set[str] = set()
-    for index, hook in enumerate(obj.get("webhooks") or []):
-        field = f"webhooks[{index}]"
-        name = str(hook.get("name") or "")
-        if name.count(".") < 2:
-            causes.append(
-                errors.bad_value(
-                    f"{field}.name", name, "should be a domain with at least three segments separated by dots"
-                )
-            )
-        if name in names:
-            causes.append(errors.Cause(f"{field}.name", "FieldValueDuplicate", f'"{name}"'))
-        names.add(name)
-        causes.extend(_one_webhook(hook, field))
-    return causes
-
-
-def _one_webhook(hook: Obj, field: str) -> list[errors.Cause]:
-    causes: list[errors.Cause] = []
-    if not {"v1", "v1beta1"} & set(hook.get("admissionReviewVersions") or ()):
-        causes.append(
-            errors.bad_value(
-                f"{field}.admissionReviewVersions",
-                hook.get("admissionReviewVersions"),
-                "must include at least one of v1, v1beta1",
-            )
-        )
-    if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-        causes.append(
-            errors.Cause(
-                f"{field}.sideEffects",
-                "FieldValueNotSupported",
-                f'"{hook.get("sideEffects")}": supported values: "None", "NoneOnDryRun"',
-            )
-        )
-    if hook["failurePolicy"] not in ("Fail", "Ignore"):
-        causes.append(
-            errors.Cause(
-                f"{field}.failurePolicy",
-                "FieldValueNotSupported",
-                f'"{hook["failurePolicy"]}": supported values: "Fail", "Ignore"',
-            )
-        )
-    if hook["reinvocationPolicy"] != "Never":
-        causes.append(
-            errors.Cause(
-                f"{field}.reinvocationPolicy",
-                "FieldValueNotSupported",
-                f'"{hook["reinvocationPolicy"]}": the simulator never calls a webhook twice',
-            )
-        )
-    if not 1 <= int(hook["timeoutSeconds"]) <= 30:
-        causes.append(
-            errors.bad_value(
-                f"{field}.timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds"
-            )
-        )
-    for at, condition in enumerate(hook.get("matchConditions") or []):
-        try:
-            cel.compile_expression(str(condition.get("expression")))
-        except cel_values.CelError as failure:
-            causes.append(
-                errors.bad_value(
-                    f"{field}.matchConditions[{at}].expression",
-                    condition.get("expression"),
-                    f"compilation failed: {failure}",
-                )
-            )
-    return causes + _client_causes(hook.get("clientConfig") or {}, f"{field}.clientConfig")
-
-
-def _client_causes(client: Obj, field: str) -> list[errors.Cause]:
-    url = client.get("url")
-    if (url is None) == (client.get("service") is None):
-        return [errors.required(field, "exactly one of url or service is required")]
-    if url is not None and not str(url).startswith("https://"):
-        return [
-            errors.bad_value(
-                f"{field}.url", url, "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-            )
-        ]
-    if url is not None and "?" in str(url):
-        return [errors.bad_value(f"{field}.url", url, "query parameters are not permitted in the URL")]
-    return []
