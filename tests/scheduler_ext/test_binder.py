@@ -21,6 +21,8 @@ from tests.scheduler_ext.world import World, held_mib, pod, row, total_mib
 
 BINDING = r"/binding$"
 
+pytestmark = pytest.mark.ledger
+
 
 def test_a_bound_pod_has_its_allocation_and_label_from_the_binding(world: World) -> None:
     made = world.placed("p")

@@ -19,6 +19,8 @@ from tests.scheduler_ext.world import World, container, pod
 
 PLAIN = {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}
 
+pytestmark = pytest.mark.ledger
+
 
 def new(name: str = "p", *containers: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """A pod as a user writes it: default scheduler, nothing else."""
