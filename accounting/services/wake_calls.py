@@ -1,4 +1,7 @@
-"""Does what the wake plan says: one patch for each pod. A pod that changed or is gone meanwhile needs no waking."""
+"""Does what the wake plan says: one patch for each pod. A pod that changed or is gone meanwhile needs no waking.
+
+A patch that the API server refuses concerns its pod alone: others may be admitted differently (webhooks, policies).
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,23 @@ from collections.abc import Iterable
 from accounting.services.reconcile import read_pod
 from accounting.services.seen import GATE
 from accounting.services.wake import Wake
+from hami_platform import logs
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
 
+log = logs.get(__name__)
+
 
 def wake_send(api: ports.Api, plan: Iterable[Wake]) -> int:
-    """Wake these pods; how many were. Raises kube errors other than "changed" and "gone"."""
+    """Wake these pods; how many were. Raises kube errors that are no answer: unreachable, ambiguous."""
     woken = 0
     for one in plan:
         try:
             woken += _ungate(api, one) if one.ungate else _retry(api, one)
         except (errors.NotFound, errors.Conflict):
             continue
+        except errors.ApiError as refusal:
+            log.warning("not_woken", namespace=one.namespace, pod=one.name, uid=one.uid, why=str(refusal))
     return woken
 
 
