@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from deviceplugin import agent, completion, grants, inventory, kubelet, loops, nvml, register, tuning, xids
+from deviceplugin import agent, checkpoint, completion, grants, inventory, kubelet, loops, nvml, register, tuning, xids
 from hami_platform import env, env_flags, logs, metrics
 from hami_platform.domain import errors as wire_errors
 from hami_platform.kube import client, errors
@@ -68,6 +68,7 @@ def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
         annotations=hami,
         check_library=not settings.inventory_file,  # made-up cards have no library to limit them
         platform=_platform(settings),
+        tidy_period_s=settings.resync_interval_s,
     )
 
 
@@ -100,16 +101,24 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         cards = cards_of(settings, tuned_, environ)
         cards.scan()
         kube = client.KubeClient(client.Config(kubeconfig=settings.kubeconfig, user_agent="hami-platform-agent"))
+        record = checkpoint.hold(options.state_file)
         if settings.metrics_bind:
             metrics.serve(settings.metrics_bind)
-    except (env.BadSettingsError, inventory.InventoryError, errors.Misconfigured, OSError) as error:
+    except (
+        env.BadSettingsError,
+        inventory.InventoryError,
+        errors.Misconfigured,
+        checkpoint.HeldError,
+        OSError,
+    ) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     if ignored:
         logs.get(__name__).info("flags_without_effect", flags=",".join(ignored))
     stop = loops.Stop()
     _stop_on_signals(stop)
-    return agent.Agent(options, cards, kube, stop).run()
+    with record:
+        return agent.Agent(options, cards, kube, stop).run()
 
 
 def _stop_on_signals(stop: loops.Stop) -> None:

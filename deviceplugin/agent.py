@@ -27,11 +27,13 @@ from deviceplugin import (
     patience,
     register,
     registrar,
+    tidy,
 )
 from hami_platform import logs
 from hami_platform.kube import api
 
 HEALTH_PERIOD_S = 5.0
+TIDY_PERIOD_S = 300.0
 END_S = 5.0
 
 log = logs.get(__name__)
@@ -51,6 +53,7 @@ class Options:
     check_library: bool = False
     platform: completion.Platform | None = None
     health_period_s: float = HEALTH_PERIOD_S
+    tidy_period_s: float = TIDY_PERIOD_S
 
 
 class Agent:
@@ -66,7 +69,7 @@ class Agent:
         self._link = kubelet.Link(
             options.face, kubelet.Servicer(options.face, self._shown, options.scaling, self._allocator)
         )
-        self._loops = self._make_loops(kube)
+        self._loops = self._make_loops(cards, kube)
 
     def run(self) -> int:
         """Serve until stopped. 0: asked to stop; 1: a loop ended by a fault."""
@@ -94,12 +97,15 @@ class Agent:
             return by_annotation.AnnotationHandover(node, resource, kube, reader, self._record, cards)
         return by_checkpoint.CheckpointHandover(node, resource, reader, self._record, cards)
 
-    def _make_loops(self, kube: api.Api) -> tuple[loops.Loop, ...]:
+    def _make_loops(self, cards: inventory.Inventory, kube: api.Api) -> tuple[loops.Loop, ...]:
         options, stop = self._options, self._stop
         keeper = registrar.Registrar(options.node, kube, self._shown, options.scaling, marked=not options.annotations)
         self._registering = loops.Loop("register", keeper.step, stop)
         made = [self._registering, loops.Loop("kubelet", self._link.step, stop)]
         made.append(loops.Loop("health", self._look, stop))
+        directories = Path(options.enforcement.root) / "containers"
+        tidier = tidy.Tidier(options.node, kube, self._record, cards, directories, options.tidy_period_s)
+        made.append(loops.Loop("tidy", tidier.step, stop))
         if not options.annotations:
             made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))
         self._reporting = None

@@ -7,10 +7,12 @@ Must not know: annotations, gRPC, or how completion is reported.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -23,6 +25,22 @@ log = logs.get(__name__)
 
 class CheckpointError(Exception):
     """The file cannot be written: nothing may be handed out."""
+
+
+class HeldError(Exception):
+    """Another agent on this node uses the same record: two would hand out the same rows."""
+
+
+def hold(path: Path) -> BinaryIO:
+    """Keep the record to this process for as long as the returned file is open. Raises HeldError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_suffix(".lock").open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise HeldError(f"{path}: another agent uses this record") from error
+    return lock
 
 
 class Given(msgspec.Struct, frozen=True):

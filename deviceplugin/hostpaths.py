@@ -43,8 +43,8 @@ def check_library(grant: grants.Grant) -> None:
             raise HostPathError(f"{mount.host_path} is not on the host: the container would run without limits")
 
 
-def remove(path: str) -> None:
-    """Remove a container's directory, if it is there."""
+def remove(path: Path) -> None:
+    """Remove a container's directory, as far as that is possible."""
     shutil.rmtree(path, ignore_errors=True)
 
 

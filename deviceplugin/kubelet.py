@@ -177,7 +177,10 @@ class Link:
         """Serve and register if kubelet is there and does not know us."""
         kubelet = identity(self._face.folder / "kubelet.sock")
         served = self._server is not None and identity(self.path) == self._own
-        if kubelet is None or (served and kubelet == self._registered_with):
+        if kubelet is None:
+            meters.REGISTERED.set(0)
+            return LOOK_S
+        if served and kubelet == self._registered_with:
             return LOOK_S
         self._registered_with = None
         meters.REGISTERED.set(0)

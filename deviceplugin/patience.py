@@ -13,8 +13,9 @@ from hami_platform.kube import api, calls, errors
 
 T = TypeVar("T")
 
-PAUSES_S = (0.2, 0.5, 1.0, 2.0)
-"""Waits between tries: kubelet admits no other pod meanwhile, so not for long."""
+PAUSES_S = (0.2, 0.5, 1.0)
+TIMEOUT_S = 2.5
+"""Waits between tries, and for each of them: kubelet admits no other pod meanwhile, so about 20 s in all."""
 
 
 class PatientReader:
@@ -29,8 +30,8 @@ class PatientReader:
         """The answer. Raises kube errors: refusals at once, others after the last try."""
         for pause_s in self._pauses_s:
             try:
-                return self._kube.send(call)
+                return self._kube.send(call, timeout_s=TIMEOUT_S)
             except (errors.Unreachable, errors.Ambiguous, errors.Throttled):
                 if self._stop.wait(pause_s):
                     break
-        return self._kube.send(call)
+        return self._kube.send(call, timeout_s=TIMEOUT_S)

@@ -59,3 +59,12 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
     checkpoint.Checkpoint(tmp_path / "agent.json").record("uid-1", RECORD)
     stored = json.loads((tmp_path / "agent.json").read_text())
     assert stored["pods"]["uid-1"]["given"][0] == {"container": "main", "devices": ["GPU-a"], "mig": []}
+
+
+def test_a_record_is_held_by_one_agent_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "agent.json"
+    first = checkpoint.hold(path)
+    with pytest.raises(checkpoint.HeldError, match="another agent"):
+        checkpoint.hold(path)
+    first.close()
+    checkpoint.hold(path).close()

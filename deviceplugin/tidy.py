@@ -1,0 +1,63 @@
+"""Clears up after pods that are gone: their directories on the host, their records, their MIG instances.
+
+A directory is removed only when its pod is not on the node any more and it has been quiet for a while, since a pod
+that was deleted by force may still run. Must not know: what is in a directory.
+Source of the directory's name: HAMi v2.10.0, `<pod uid>_<container>`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory
+from hami_platform import logs
+from hami_platform.kube import api, calls, errors
+
+log = logs.get(__name__)
+
+
+class Tidier:
+    """A step for a Loop. quiet_s: age of a directory without its pod at which it is removed, and the period."""
+
+    def __init__(
+        self,
+        node: str,
+        kube: api.Api,
+        record: checkpoint.Checkpoint,
+        cards: inventory.Inventory,
+        directories: Path,
+        quiet_s: float,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._node = node
+        self._kube = kube
+        self._record = record
+        self._cards = cards
+        self._directories = directories
+        self._quiet_s = quiet_s
+        self._now_s = now_s
+
+    def step(self) -> float:
+        """One pass. Without an answer from the API server nothing is removed."""
+        try:
+            pods = self._kube.send(calls.pods(node=self._node).page()).items
+        except errors.KubeError as error:
+            log.warning("not_tidied", node=self._node, error=str(error))
+            return self._quiet_s
+        by_checkpoint.sweep(self._record, self._cards, pods)
+        for path in left_behind(self._directories, {pod.metadata.uid for pod in pods}, self._now_s() - self._quiet_s):
+            hostpaths.remove(path)
+            log.info("directory_removed", path=str(path))
+        return self._quiet_s
+
+
+def left_behind(directories: Path, uids: Collection[str], before_s: float) -> list[Path]:
+    """Directories whose pod is not among `uids` and that were last changed before this unix time."""
+    found = []
+    for path in sorted(directories.glob("*_*")):
+        uid, _, container = path.name.partition("_")
+        if uid and container and uid not in uids and path.is_dir() and path.stat().st_mtime < before_s:
+            found.append(path)
+    return found

@@ -1,0 +1,88 @@
+"""What is cleared up after pods that are gone, and what is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deviceplugin import checkpoint, inventory, tidy
+from hami_platform.domain import devices
+from hami_platform.kube import errors
+from tests.deviceplugin.builders import GPU_A, NODE, pod
+from tests.deviceplugin.cluster import Cluster
+
+NOW_S = 1_800_000_000.0
+QUIET_S = 300.0
+
+
+class Cards:
+    """Remembers which instances were destroyed; `busy` ones cannot be."""
+
+    def __init__(self) -> None:
+        self.gone: list[tuple[str, devices.MigUse]] = []
+        self.busy = False
+
+    def scan(self) -> tuple[inventory.Card, ...]:
+        return ()
+
+    def realise(self, card: str, use: devices.MigUse) -> inventory.MigInstance:
+        raise NotImplementedError
+
+    def dissolve(self, card: str, use: devices.MigUse) -> None:
+        if self.busy:
+            raise inventory.InventoryError("in use")
+        self.gone.append((card, use))
+
+
+class Bench:
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        self.cards = Cards()
+        self.record = checkpoint.Checkpoint(folder / "agent.json")
+        self.directories = folder / "containers"
+        self.tidier = tidy.Tidier(NODE, cluster, self.record, self.cards, self.directories, QUIET_S, lambda: NOW_S)
+
+    def directory(self, name: str, age_s: float) -> Path:
+        path = self.directories / name
+        path.mkdir(parents=True)
+        (path / "a.cache").touch()
+        os.utime(path, (NOW_S - age_s, NOW_S - age_s))
+        return path
+
+
+def test_only_quiet_directories_of_gone_pods_are_removed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Cluster(pod()))
+    kept = [
+        bench.directory("uid-train_main", age_s=9000),  # its pod is here
+        bench.directory("uid-gone_main", age_s=QUIET_S - 1),  # may still run
+        bench.directory("shared", age_s=9000),  # not a container's
+        bench.directory("_main", age_s=9000),
+    ]
+    removed = bench.directory("uid-gone_main_2", age_s=QUIET_S + 1)
+    assert bench.tidier.step() == QUIET_S
+    assert all(path.exists() for path in kept)
+    assert not removed.exists()
+
+
+def test_without_an_answer_nothing_is_removed(tmp_path: Path) -> None:
+    cluster = Cluster()
+    bench = Bench(tmp_path, cluster)
+    path = bench.directory("uid-gone_main", age_s=9000)
+    cluster.fail = [errors.Unreachable("refused")]
+    bench.tidier.step()
+    assert path.exists()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_mig_instance_in_use_keeps_its_record_until_it_is_destroyed(tmp_path: Path, busy: bool) -> None:
+    bench = Bench(tmp_path, Cluster())
+    given = checkpoint.Given("main", (GPU_A,), ((GPU_A, "1g.5gb", 6, 1),))
+    bench.record.record("uid-gone", checkpoint.PodRecord("nlp", "gone", (given,)))
+    bench.cards.busy = busy
+    bench.tidier.step()
+    assert set(bench.record.pods) == ({"uid-gone"} if busy else set())
+    bench.cards.busy = False
+    bench.tidier.step()
+    assert bench.cards.gone == [(GPU_A, devices.MigUse("1g.5gb", devices.MigPlacement(6, 1)))]
+    assert bench.record.pods == {}
