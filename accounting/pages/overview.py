@@ -14,6 +14,8 @@ from accounting.selectors import access, activity, cluster, device_page, holders
 WITH_CARDS = 1000
 """Up to this many devices each cell carries a card with its holders; beyond, only its title."""
 
+BARS = 4
+
 
 @console
 def overview(request: HttpRequest) -> HttpResponse:
@@ -23,14 +25,16 @@ def overview(request: HttpRequest) -> HttpResponse:
     def content() -> dict[str, Any]:
         figures = cluster.figures(view, reach)
         waiting = pods.pod_lines(view, reach, state="pending")
+        bars = quota_bars.all_bars(view, reach)
         return {
             "figures": figures,
             "heat": cluster.heat_map(view, reach),
             "cards": figures.devices.total <= WITH_CARDS,
-            "waiting": waiting[:8],
+            "waiting": waiting[:6],
             "reasons": pods.by_reason(waiting),
             "denied": pods.denied(reach, limit=5),
-            "bars": quota_bars.all_bars(view, reach)[:8],
+            "bars": bars[:BARS],
+            "more_bars": max(0, len(bars) - BARS),
             "findings": activity.open_findings(5) if reach.everything else [],
         }
 

@@ -26,6 +26,11 @@ class Change:
     reason: str
     path: tuple[str, str] = ("", "")
 
+    @property
+    def detail(self) -> str:
+        """What changed, without the state, which a timeline shows by itself."""
+        return " · ".join(part for part in self.what.split(" · ") if not part.startswith("state "))
+
 
 def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None = None) -> list[Change]:
     """Newest first, PAGE rows at most, those before a revision if one is given."""

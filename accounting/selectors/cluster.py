@@ -148,7 +148,7 @@ def marks_of(state: DeviceState, *, by_people: bool) -> tuple[tuple[str, str], .
     found = (
         ("✕", "unhealthy", not device.healthy),
         ("!", "over-committed", state.free_memory_mib < 0 or state.free_core_percent < 0 or state.free_slots < 0),
-        ("⏸", "cordoned", device.cordoned),
+        ("‖", "cordoned", device.cordoned),
         ("●", "partly held by a person", by_people),
         ("◫", "MIG", device.mode == MIG),
     )

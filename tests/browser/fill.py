@@ -1,0 +1,67 @@
+"""Fills the throw-away ledger of a browser test: run as a process of its own, with the product's settings.
+
+Commands: `all` fills it; `late` adds a pod, as the watcher would while somebody looks.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+
+import django
+
+PASSWORD = "correct horse battery"
+WHY = {"reason": "set up for a look", "actor": "root"}
+
+
+def everything() -> None:
+    """Two nodes, a MIG card, pods in every state, limits, a hold, a refusal, a finding."""
+    from accounting import ledger, models
+    from accounting.services import devices, findings, holds, namespaces, people, quotas, tenants
+    from hami_platform.domain.devices import MigPlacement, MigUse
+    from hami_platform.domain.quota import Limits
+    from tests.accounting import rows
+    from tests.accounting.rows import Given
+
+    models.User.objects.create_superuser("root", password=PASSWORD)
+    models.User.objects.create_user("ann", password=PASSWORD)
+    models.User.objects.create_user("eve", password=PASSWORD)
+    for n in range(1, 6):
+        rows.node(f"n{n}", count=8)
+    rows.node(
+        "m1", count=2, model="NVIDIA A100-PCIE-40GB", mode="mig", memory_mib=40960, mig_profiles=rows.mig_profiles()
+    )
+    tenants.tenant_save(name="labs", **WHY)
+    namespaces.namespace_save(name="nlp", tenant="labs", **WHY)
+    quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=40960, pod_devices=4), **WHY)
+    quotas.quota_set(tenant="labs", limits=Limits(devices=8, core_percent=400), **WHY)
+    people.role_grant(role="member", user="ann", namespace="nlp", **WHY)
+    rows.pod("train", shares=[Given(memory_mib=8192), Given(memory_mib=12000, kind="init", container="load")])
+    rows.pod("gone", namespace="cv", state="releasing")
+    rows.pod("next", state="claimed", claim_charges=[rows.charge()], shares=())
+    rows.pod("big", namespace="cv", state="waiting", shares=(), asks=rows.requests.DeviceRequest("NVIDIA", 9, 90000))
+    rows.pod("slice", node="m1", shares=[Given("GPU-m1-0", 19968, 42, mig=MigUse("3g.20gb", MigPlacement(4, 4)))])
+    card = {"vendor": "NVIDIA", "uuid": "GPU-n1-0", "node": "n1"}
+    devices.device_edit(cordoned=True, reserved_mib=512, note="fan is loud", **card, **WHY)
+    holds.hold_add(
+        amounts=holds.Amounts(1000, 0, 1), expires_at=ledger.database_time() + timedelta(days=1), **card, **WHY
+    )
+    now = ledger.database_time()
+    models.Refusal.objects.create(
+        cluster_id=ledger.cluster_id(), pod_uid="uid-next", at=now, since=now, reason="CardInsufficientCore",
+        summary="0/5 nodes: 5 CardInsufficientCore",
+    )  # fmt: skip
+    with ledger.transaction(cause="test") as entry:
+        findings.finding_raise(entry, kind="lock-stale", subject="n2", message="lock of n2 is old", evidence={})
+
+
+def late() -> None:
+    """One more running pod."""
+    from tests.accounting import rows
+
+    rows.pod("latecomer", shares=[rows.Given("GPU-n2-3", 6000)], node="n2")
+
+
+if __name__ == "__main__":
+    django.setup()
+    {"all": everything, "late": late}[sys.argv[1]]()
