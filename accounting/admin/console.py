@@ -16,7 +16,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from simple_history.admin import SimpleHistoryAdmin
@@ -145,7 +145,7 @@ class LedgerAdmin(ReadAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """The form class, made for this request, with what the service refused a moment ago."""
-        form = super().get_form(request, obj, change=change, **kwargs)
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.refusal = getattr(request, "refusal", None)
         return form
 
@@ -176,7 +176,7 @@ class LedgerAdmin(ReadAdmin):
         """A page that asks for the reason, then deletes through the service."""
         row = self.get_object(request, unquote(object_id))
         if row is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            raise Http404(f"no {self.opts.verbose_name} {object_id}")
         if not self.has_delete_permission(request, row):
             raise PermissionDenied
         form = OnlyReason(request.POST or None)
@@ -187,7 +187,8 @@ class LedgerAdmin(ReadAdmin):
             except InvalidInput as refusal:
                 form.add_error(None, str(refusal))
             else:
-                return self.response_delete(request, shown, object_id)
+                self.message_user(request, f"{shown} was deleted.", messages.SUCCESS)
+                return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
         return self._reason_asked(request, row, form)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -202,7 +203,7 @@ class LedgerAdmin(ReadAdmin):
 
     def get_actions(self, request: HttpRequest) -> Any:
         """Deleting needs a reason, so Django's own action goes and ours comes."""
-        actions = super().get_actions(request)
+        actions: dict[str, Any] = super().get_actions(request)
         actions.pop("delete_selected", None)
         if self.has_delete_permission(request):
             actions["remove_selected"] = (remove_selected, "remove_selected", "Delete selected, with the reason given")

@@ -19,6 +19,10 @@ from accounting.services import people
 from hami_platform import env
 
 
+INTERNAL = "internal"
+"""What stands for the shared token where a request carries its token."""
+
+
 class Scoped(permissions.BasePermission):
     """A token does what its scopes say; without scopes, and in a browser session, all that the person may."""
 
@@ -40,14 +44,14 @@ class InternalToken(authentication.BaseAuthentication):
         kind, _, sent = authentication.get_authorization_header(request).partition(b" ")
         if not expected or kind.lower() != b"bearer" or not hmac.compare_digest(sent.strip(), expected.encode()):
             return None
-        return Agent(), "internal"
+        return Agent(), INTERNAL
 
     def authenticate_header(self, request: Request) -> str:
         """What a 401 asks for."""
         return "Bearer"
 
 
-class InternalTokenScheme(OpenApiAuthenticationExtension):
+class InternalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the schema names it; found by being imported."""
 
     target_class = "accounting.api.base.InternalToken"
@@ -73,7 +77,7 @@ class IsAgent(permissions.BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Whether the report may be believed."""
-        if isinstance(request.user, Agent):
+        if request.auth == INTERNAL:
             return True
         if not isinstance(request.auth, ApiToken):
             return False
@@ -92,8 +96,8 @@ class Endpoint(views.APIView):
     """Base of all endpoints."""
 
     schema = problems.ProblemSchema()
-    permission_classes = (permissions.IsAuthenticated, Scoped)
-    authentication_classes = (TokenAuthentication, authentication.SessionAuthentication)
+    permission_classes: Any = (permissions.IsAuthenticated, Scoped)
+    authentication_classes: Any = (TokenAuthentication, authentication.SessionAuthentication)
 
     def get_exception_handler(self) -> Any:
         """Problems, not DRF's own shapes."""
@@ -113,7 +117,7 @@ class Endpoint(views.APIView):
         return str(self.request.user.get_username())
 
 
-class ListEndpoint(Endpoint, generics.ListAPIView):
+class ListEndpoint(Endpoint, generics.ListAPIView[Any]):
     """A list of rows, in pages."""
 
     pagination_class = Pages

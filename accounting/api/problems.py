@@ -33,7 +33,7 @@ class Problem(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    errors = FieldProblem(many=True, required=False)
+    errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]  # a property of the base class
 
 
 def handler(fault: Exception, context: dict[str, Any]) -> Response | None:
@@ -52,7 +52,8 @@ def handler(fault: Exception, context: dict[str, Any]) -> Response | None:
         errors = list(_flat(fault.detail, ""))
         return problem(400, "; ".join(f"{one['field']}: {one['message']}" for one in errors), errors)
     if isinstance(fault, exceptions.APIException):
-        headers = {"WWW-Authenticate": fault.auth_header} if getattr(fault, "auth_header", None) else {}
+        asked: str | None = getattr(fault, "auth_header", None)
+        headers = {"WWW-Authenticate": asked} if asked else {}
         return problem(fault.status_code, str(fault.detail), headers=headers)
     return None
 
@@ -77,7 +78,9 @@ class ProblemSchema(AutoSchema):
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
-        bodies["default"] = self._get_response_for_code(Problem, "default", media_types=[MEDIA_TYPE])
+        bodies["default"] = self._get_response_for_code(  # type: ignore[no-untyped-call]
+            Problem, "default", media_types=[MEDIA_TYPE]
+        )
         return bodies
 
 

@@ -108,7 +108,9 @@ class NamespaceShape(serializers.ModelSerializer[Namespace]):
 class TenantShape(serializers.ModelSerializer[Tenant]):
     """A tenant."""
 
-    parent = serializers.CharField(source="parent.name", default=None, allow_null=True)
+    parent = serializers.CharField(  # type: ignore[assignment]  # the base class has a property of this name
+        source="parent.name", default=None, allow_null=True
+    )
 
     class Meta:
         model = Tenant
