@@ -15,6 +15,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _NANO = 10**9
+_MOST = Fraction(2**63 - 1)  # larger amounts are capped, not refused
 
 
 class InvalidQuantity(ValueError):
@@ -58,7 +59,7 @@ def _parsed(text: str) -> tuple[Fraction, str]:
     else:
         exact, form = number * Fraction(10) ** int(suffix[1:]), "exponent"
     nanos = exact * _NANO
-    return Fraction(-(-nanos.numerator // nanos.denominator), _NANO), form
+    return min(Fraction(-(-nanos.numerator // nanos.denominator), _NANO), _MOST), form
 
 
 @functools.lru_cache(maxsize=4096)

@@ -53,6 +53,8 @@ def labels(text: str) -> Selector:
                     f"unable to parse requirement: found '{text[position:]}', expected: ',' or 'end of string'"
                 )
             position += 1
+            if position == len(text):
+                raise errors.bad_request("unable to parse requirement: found '', expected: identifier after ','")
     return tuple(terms)
 
 
