@@ -18,7 +18,6 @@ from accounting.selectors import access
 from accounting.services import people
 from hami_platform import env
 
-
 INTERNAL = "internal"
 """What stands for the shared token where a request carries its token."""
 
