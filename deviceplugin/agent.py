@@ -109,7 +109,7 @@ class Agent:
         if not options.annotations:
             made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))
         self._reporting = None
-        if options.platform:
+        if options.platform and not options.annotations:
             reporter = completion.Reporter(options.node, options.platform, self._record)
             self._reporting = loops.Loop("report", reporter.step, stop)
             made.append(self._reporting)

@@ -52,13 +52,8 @@ class CheckpointHandover:
         """See Handover."""
         pod = served[0].pod
         before = self._record.pods.get(pod.metadata.uid)
-        given = tuple(given_to(row, instances) for row in served)
-        after = checkpoint.PodRecord(
-            namespace=pod.metadata.namespace,
-            name=pod.metadata.name,
-            given=(before.given if before else ()) + given,
-            complete=served[-1].last,
-        )
+        given = (before.given if before else ()) + tuple(given_to(row, instances) for row in served)
+        after = checkpoint.PodRecord(pod.metadata.namespace, pod.metadata.name, given)
         try:
             self._record.record(pod.metadata.uid, after)
         except checkpoint.CheckpointError as error:

@@ -44,25 +44,23 @@ def hold(path: Path) -> BinaryIO:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """One container that has its devices. mig: instances it got, as `card profile start size`."""
+    """One container that has its devices. mig: instances it got, as card, profile, start, size.
+
+    reported: the platform knows.
+    """
 
     container: str
     devices: tuple[str, ...]
     mig: tuple[tuple[str, str, int, int], ...] = ()
+    reported: bool = False
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """What one pod was given. complete: its last row is consumed; reported: the platform knows."""
+    """What one pod was given, in the order of the calls."""
 
     namespace: str
     name: str
     given: tuple[Given, ...] = ()
-    complete: bool = False
-    reported: bool = False
-
-    def has(self, container: str) -> bool:
-        """Whether this container was served."""
-        return any(entry.container == container for entry in self.given)
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -93,11 +91,15 @@ class Checkpoint:
         with self._lock:
             self._replace({**self._pods, uid: record})
 
-    def reported(self, uid: str) -> None:
-        """The platform knows that this pod is complete. A pod that is gone meanwhile is fine."""
+    def reported(self, uid: str, container: str) -> None:
+        """The platform knows that this container was served. A pod that is gone meanwhile is fine."""
         with self._lock:
-            if (record := self._pods.get(uid)) and not record.reported:
-                self._replace({**self._pods, uid: msgspec.structs.replace(record, reported=True)})
+            if record := self._pods.get(uid):
+                given = tuple(
+                    msgspec.structs.replace(one, reported=one.reported or one.container == container)
+                    for one in record.given
+                )
+                self._replace({**self._pods, uid: msgspec.structs.replace(record, given=given)})
 
     def keep(self, uids: Collection[str]) -> Mapping[str, PodRecord]:
         """Forget every pod that is not in `uids`; returns what was forgotten."""

@@ -1,6 +1,6 @@
-"""Tells the platform that a pod has all its devices, until the platform has understood.
+"""Tells the platform which containers have their devices, until it has understood.
 
-The queue is the checkpoint: pods that are complete and not yet reported. So it is on disk, it
+The queue is the checkpoint: containers that were served and not yet reported. So it is on disk, it
 survives the platform being away and the agent being killed, and it is bounded by the pods that
 exist on the node. The contract is in docs/agent.md. Must not know: kubelet, the API server.
 """
@@ -87,9 +87,9 @@ class Reporter:
         """Send what is due, in order; stop at the first that cannot be delivered."""
         waiting = due(self._record)
         meters.REPORTS_WAITING.set(len(waiting))
-        for uid, entry in waiting:
+        for uid, container in waiting:
             try:
-                self._report(uid, entry)
+                self._report(uid, container)
             except Undelivered as error:
                 log.warning("completion_undelivered", uid=uid, waiting=len(due(self._record)), error=str(error))
                 return self._later()
@@ -99,12 +99,12 @@ class Reporter:
         self._retry_s = RETRY_FIRST_S
         return IDLE_S
 
-    def _report(self, uid: str, entry: checkpoint.PodRecord) -> None:
+    def _report(self, uid: str, container: str) -> None:
         try:
-            self._platform.post({"uid": uid, "container": entry.given[-1].container, "node": self._node})
+            self._platform.post({"uid": uid, "container": container, "node": self._node})
         except Rejected as error:
-            log.warning("completion_rejected", uid=uid, pod=f"{entry.namespace}/{entry.name}", error=str(error))
-        self._record.reported(uid)
+            log.warning("completion_rejected", uid=uid, container=container, error=str(error))
+        self._record.reported(uid, container)
         meters.REPORTS_WAITING.dec()
 
     def _later(self) -> float:
@@ -112,6 +112,6 @@ class Reporter:
         return wait_s
 
 
-def due(record: checkpoint.Checkpoint) -> list[tuple[str, checkpoint.PodRecord]]:
-    """Complete pods that the platform does not know of yet, oldest first."""
-    return [(uid, entry) for uid, entry in record.pods.items() if entry.complete and not entry.reported]
+def due(record: checkpoint.Checkpoint) -> list[tuple[str, str]]:
+    """Pod uid and container of what was served and the platform does not know of yet, oldest first."""
+    return [(uid, one.container) for uid, entry in record.pods.items() for one in entry.given if not one.reported]

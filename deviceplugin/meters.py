@@ -19,5 +19,5 @@ RENEWED_S = metrics.gauge(
     "hami_platform_agent_lease_renewed_timestamp_seconds", "When the agent's lease was last renewed, unix time."
 )
 REPORTS_WAITING = metrics.gauge(
-    "hami_platform_agent_reports_waiting", "Complete pods that the platform has not acknowledged."
+    "hami_platform_agent_reports_waiting", "Served containers that the platform has not acknowledged."
 )

@@ -76,7 +76,9 @@ def test_killed_in_the_middle_it_repeats_nothing_and_still_reports(rig: Rig, stu
     wanted = {first.metadata.uid, second.metadata.uid}
     until(lambda: {report["uid"] for report in rig.web.reports} == wanted)
     state = rig.folder / "state" / "agent.json"
-    until(lambda: all(entry["reported"] for entry in json.loads(state.read_text())["pods"].values()))
+    until(
+        lambda: all(one["reported"] for pod in json.loads(state.read_text())["pods"].values() for one in pod["given"])
+    )
 
 
 def test_a_broken_card_reaches_kubelet_and_the_register_annotation(rig: Rig, stub: StubKubelet) -> None:

@@ -94,15 +94,7 @@ def test_a_restart_between_two_containers_repeats_nothing(tmp_path: Path) -> Non
 def test_two_requests_in_one_call_are_two_containers(tmp_path: Path) -> None:
     bench = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 2000, 20)), containers=["one", "two"]))
     assert [grant.envs["NVIDIA_VISIBLE_DEVICES"] for grant in bench.granted(1, 1)] == [GPU_A, GPU_B]
-    assert bench.record.pods["uid-train"].complete
-
-
-def test_a_pod_is_complete_with_its_last_row(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=ONE + ONE, containers=["one", "two"]))
-    bench.granted()
-    assert not bench.record.pods["uid-train"].complete
-    bench.granted()
-    assert bench.record.pods["uid-train"].complete
+    assert bench.record.served("uid-train") == {"one", "two"}
 
 
 def test_a_slow_image_pull_does_not_hide_the_next_pod(tmp_path: Path) -> None:

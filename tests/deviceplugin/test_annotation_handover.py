@@ -206,4 +206,3 @@ def test_a_mig_instance_is_written_into_its_reservation(tmp_path: Path) -> None:
     (written,) = json.loads(bench.notes()["hami.io/vgpu-mig-allocations"])
     assert written == reserved | {"migUUID": card, "gpuInstanceID": 6, "computeInstanceID": 0}
     assert bench.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)
-    assert not bench.record.pods["uid-train"].complete

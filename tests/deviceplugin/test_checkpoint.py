@@ -10,7 +10,7 @@ import pytest
 from deviceplugin import checkpoint
 
 GIVEN = checkpoint.Given("main", ("GPU-a",))
-RECORD = checkpoint.PodRecord("nlp", "train", (GIVEN,), complete=True)
+RECORD = checkpoint.PodRecord("nlp", "train", (GIVEN,))
 
 
 def test_a_record_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_pods_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 def test_reported_is_remembered_and_a_gone_pod_is_no_fault(tmp_path: Path) -> None:
     record = checkpoint.Checkpoint(tmp_path / "agent.json")
     record.record("uid-1", RECORD)
-    record.reported("uid-1")
-    record.reported("uid-9")
-    assert checkpoint.Checkpoint(tmp_path / "agent.json").pods["uid-1"].reported
+    record.reported("uid-1", "main")
+    record.reported("uid-9", "main")
+    assert checkpoint.Checkpoint(tmp_path / "agent.json").pods["uid-1"].given[0].reported
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 1}', b'{"version":1,"pods":{"u":7}}', b"\xff"])
@@ -58,7 +58,12 @@ def test_an_unreadable_file_is_kept_aside(tmp_path: Path, content: bytes) -> Non
 def test_the_file_is_plain_json(tmp_path: Path) -> None:
     checkpoint.Checkpoint(tmp_path / "agent.json").record("uid-1", RECORD)
     stored = json.loads((tmp_path / "agent.json").read_text())
-    assert stored["pods"]["uid-1"]["given"][0] == {"container": "main", "devices": ["GPU-a"], "mig": []}
+    assert stored["pods"]["uid-1"]["given"][0] == {
+        "container": "main",
+        "devices": ["GPU-a"],
+        "mig": [],
+        "reported": False,
+    }
 
 
 def test_a_record_is_held_by_one_agent_at_a_time(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,11 @@ def web() -> Iterator[Web]:
     server.close()
 
 
-def record_of(folder: Path, *uids: str, complete: bool = True) -> checkpoint.Checkpoint:
+def record_of(folder: Path, *uids: str, containers: Sequence[str] = ("main",)) -> checkpoint.Checkpoint:
     record = checkpoint.Checkpoint(folder / "agent.json")
     for uid in uids:
-        given = (checkpoint.Given("init", ("GPU-a",)), checkpoint.Given("main", ("GPU-a",)))
-        record.record(uid, checkpoint.PodRecord("nlp", uid, given, complete=complete))
+        given = tuple(checkpoint.Given(name, ("GPU-a",)) for name in containers)
+        record.record(uid, checkpoint.PodRecord("nlp", uid, given))
     return record
 
 
@@ -30,19 +30,24 @@ def reporter(url: str, record: checkpoint.Checkpoint) -> completion.Reporter:
     return completion.Reporter("n1", completion.Platform(url, "t0k3n"), record)
 
 
-def test_a_complete_pod_is_reported_once_with_its_last_container(tmp_path: Path, web: Web) -> None:
-    record = record_of(tmp_path, "uid-1")
+def test_each_container_is_reported_once_and_in_order(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1", containers=["fetch", "main"])
     reports = reporter(web.url, record)
     assert (reports.step(), reports.step()) == (completion.IDLE_S, completion.IDLE_S)
-    assert web.reports == [{"uid": "uid-1", "container": "main", "node": "n1"}]
-    assert web.paths == ["/api/agent/allocations"]
+    assert web.reports == [{"uid": "uid-1", "container": name, "node": "n1"} for name in ("fetch", "main")]
+    assert web.paths == ["/api/agent/allocations"] * 2
     assert web.headers[0]["Authorization"] == "Bearer t0k3n"
-    assert record.pods["uid-1"].reported
+    assert completion.due(record) == []
 
 
-def test_a_pod_with_rows_left_is_not_reported(tmp_path: Path, web: Web) -> None:
-    reporter(web.url, record_of(tmp_path, "uid-1", complete=False)).step()
-    assert web.reports == []
+def test_a_container_served_later_is_reported_alone(tmp_path: Path, web: Web) -> None:
+    record = record_of(tmp_path, "uid-1", containers=["fetch"])
+    reports = reporter(web.url, record)
+    reports.step()
+    before = record.pods["uid-1"]
+    record.record("uid-1", checkpoint.PodRecord("nlp", "uid-1", (*before.given, checkpoint.Given("main", ("GPU-a",)))))
+    reports.step()
+    assert [report["container"] for report in web.reports] == ["fetch", "main"]
 
 
 @pytest.mark.parametrize("code", [500, 503, 429, 401, 403])
