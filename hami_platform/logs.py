@@ -1,7 +1,7 @@
 """Logging of every process: key=value for people, or one JSON object a line. Knows no app and no Django.
 
 Log once per decision, at the edge: `logs.get(__name__).info("bound", uid=uid, node=node)`. Values under keys that
-sound like secrets are masked and query strings are cut, whoever logs them.
+sound like secrets are masked, and query strings and one-time links are cut, whoever logs them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import structlog
 _SECRET: Final = re.compile(r"token|password|passwd|secret|authorization|cookie|api_?key|private_key", re.IGNORECASE)
 _QUERY: Final = re.compile(r"((?:https?://|(?<![\w/])/)[^\s?#\"']*)\?[^\s\"']+")
 _USERINFO: Final = re.compile(r"(\b[a-z][a-z0-9+]*://)[^\s/@:]*:[^\s/@]*@")
+_LINK: Final = re.compile(r"(/login/)[^\s/?#\"']+")  # a one-time link's path is its secret
 _MASK: Final = "***"
 
 
@@ -79,5 +80,5 @@ def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutable
         if _SECRET.search(key):
             event[key] = _MASK
         elif isinstance(value, str):
-            event[key] = _USERINFO.sub(rf"\1{_MASK}@", _QUERY.sub(r"\1", value))
+            event[key] = _USERINFO.sub(rf"\1{_MASK}@", _LINK.sub(rf"\1{_MASK}", _QUERY.sub(r"\1", value)))
     return event

@@ -34,6 +34,8 @@ def _restore() -> object:
         ("event", "GET /pods?limit=5 took 3 ms", "GET /pods took 3 ms"),
         ("error", "cannot reach postgresql://me:hunter2@db/x", "cannot reach postgresql://***@db/x"),
         ("event", "why? because", "why? because"),
+        ("event", 'request path="/login/s3-cr_et" status=200', 'request path="/login/***" status=200'),
+        ("path", "/accounts/login/", "/accounts/login/"),
         ("count", 3, 3),
     ],
 )
