@@ -102,6 +102,30 @@ def node_states(draw: st.DrawFn, name: str = "n1") -> NodeState:
 
 
 @st.composite
+def busy_nodes(draw: st.DrawFn) -> NodeState:
+    """A node of whole devices of one vendor, nearly full in one way or another."""
+
+    def one(index: int) -> DeviceState:
+        slots = draw(st.sampled_from((1, 1, 2, 0, 4)))
+        memory, core = draw(st.sampled_from(((0, 0), (4, 0), (12, 0), (4, 20), (0, 100), (12, 100), (0, 50))))
+        used = Held(slots, memory, core) if slots else Held()
+        return builders.state(str(index), index=index, memory_mib=12, slots=4, used=used)
+
+    return NodeState.of("n1", [one(index) for index in range(draw(st.integers(1, 4)))])
+
+
+def busy_asks() -> st.SearchStrategy[DeviceRequest]:
+    """A request that a busy node may just meet, or just not."""
+    memory = st.sampled_from(((1, None), (8, None), (12, None), (13, None), (0, 100), (0, 50), (0, None)))
+    return st.builds(
+        lambda count, amount, cores: DeviceRequest("NVIDIA", count, amount[0], amount[1], cores),
+        st.integers(1, 4),
+        memory,
+        st.sampled_from((0, 20, 60, 100)),
+    )
+
+
+@st.composite
 def clusters(draw: st.DrawFn) -> dict[str, NodeState]:
     """Up to four nodes by name, in any order."""
     names = draw(st.permutations(["n1", "n2", "n3", "n4"]))[: draw(st.integers(1, 4))]

@@ -353,6 +353,14 @@ def test_instances_are_packed_in_balance(before: tuple[str, ...], memory_mib: in
     assert uses(*rows(in_use(*before), pod(ask(memory_mib=memory_mib)))) == [instance]
 
 
+def test_the_profile_of_least_memory_wins_whatever_its_slices() -> None:
+    wide = builders.profile("2g.small", 5000, 20, 2, (0,), 2)
+    narrow = builders.profile("1g.large", 6000, 20, 1, (4,), 1)
+    node = one(mode="mig", memory_mib=40960, mig_profiles=(narrow, wide))
+
+    assert uses(*rows(node, pod(ask(memory_mib=4000)))) == [("2g.small", 0)]
+
+
 def test_an_instance_records_the_amounts_of_its_profile() -> None:
     (share,) = rows(in_use(), pod(ask(memory_mib=9000, core_percent=5)))
 

@@ -15,8 +15,9 @@ from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.place import Decision, Defaults, place
 from hami_platform.domain.quota import Headroom
 from hami_platform.domain.reasons import Rejection
-from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.requests import DeviceRequest, PodRequest
 from hami_platform.domain.terms import terms_of
+from tests import builders
 from tests.domain import clusters, oracle
 
 EXAMPLES = settings(max_examples=400, deadline=None)
@@ -82,6 +83,21 @@ def test_the_short_refusal_is_that_of_fit(node: NodeState, request: PodRequest, 
         long = fit.fit(node, request, terms)
         assert isinstance(long, Rejection)
         assert (short.text(), short.dominant()) == (long.text(), long.dominant())
+
+
+@EXAMPLES
+@given(clusters.busy_nodes(), clusters.busy_asks())
+def test_the_short_refusal_of_a_busy_node_is_that_of_fit(node: NodeState, ask: DeviceRequest) -> None:
+    request = builders.pod(ask)
+
+    short = refusal.refusal_of(node, ask, terms_of(request, score.DEFAULTS, Headroom()))
+    long = fit.fit_pod(node, request)
+
+    if isinstance(long, Rejection):
+        assert short is not None
+        assert short.text() == long.text()
+    else:
+        assert short is None
 
 
 @EXAMPLES
