@@ -27,6 +27,11 @@ RULES: list[dict[str, list[str]]] = [
     {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
 ]
 
+PLUGIN_USER = "system:serviceaccount:kube-system:hami-device-plugin"
+PLUGIN_RULES: list[dict[str, list[str]]] = [
+    {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch", "patch", "update"]},
+]
+
 _COLLECTIONS = {
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "ClusterRole": f"{_RBAC}/clusterroles",
@@ -39,12 +44,22 @@ def service_account(api: kube.Kube) -> str:
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     api.create(accounts, {"metadata": {"name": ACCOUNT}})
-    api.create(f"{_RBAC}/clusterroles", {"metadata": {"name": ACCOUNT}, "rules": RULES})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    api.create(f"{_RBAC}/clusterrolebindings", {"metadata": {"name": ACCOUNT}, "roleRef": role, "subjects": [subject]})
+    _allow(api, ACCOUNT, RULES, {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE})
     answer = api.create(f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": 6 * 3600}})
     return str(answer["status"]["token"])
+
+
+def device_plugin(api: kube.Kube) -> None:
+    """Let the user that stands for HAMi's plugin do what its chart allows it, pods and nodes alone."""
+    _allow(api, "device-plugin", PLUGIN_RULES, {"kind": "User", "name": PLUGIN_USER})
+
+
+def _allow(api: kube.Kube, name: str, rules: list[dict[str, list[str]]], subject: dict[str, str]) -> None:
+    group = "" if subject["kind"] == "ServiceAccount" else "rbac.authorization.k8s.io"
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [{"apiGroup": group, **subject}]}
+    api.create(f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+    api.create(f"{_RBAC}/clusterrolebindings", binding)
 
 
 def apply(api: kube.Kube, text: str) -> None:

@@ -59,6 +59,7 @@ class HamiPlugin:
                     self._look_at(node)
                 except (kube.ApiError, OSError, ValueError) as problem:
                     self.failures.append(f"{node}: {problem}")
+                    self._ended.wait(1)
 
     def _look_at(self, name: str) -> None:
         node = self.api.get(f"/api/v1/nodes/{name}") or {"metadata": {}}

@@ -44,6 +44,14 @@ class Ledger:
                 self._process.stdin.close()
             self._process.wait(20)
 
+    def reachable(self) -> bool:
+        """Whether the database answers the probe; its first question after an outage finds the broken connection."""
+        try:
+            self._ask("locks")
+        except ProbeFailed:
+            return False
+        return True
+
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The newest row of that name: state, node, gated, refusal, wire, shares, held per device; or None."""
         found: dict[str, Any] | None = self._ask("pod", namespace=namespace, name=name)

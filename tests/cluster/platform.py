@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from tests.cluster import access, control_plane, ledger, processes
+from tests.cluster import access, control_plane, kube, ledger, processes
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "e2e"
@@ -94,6 +94,14 @@ class Platform:
             )
         self._processes[role].start()
 
+    def roles(self) -> tuple[str, ...]:
+        """The processes of this platform."""
+        return tuple(self._processes)
+
+    def alive(self, role: str) -> bool:
+        """Whether the process runs."""
+        return self._processes[role].alive()
+
     def await_role(self, role: str, within_s: float = 60) -> None:
         """Wait until a listener says ready; of the others only that they live."""
         process = self._processes[role]
@@ -128,6 +136,7 @@ class Platform:
             yield
         finally:
             self._allow_connections(allowed=True)
+            kube.eventually("the probe has its database again", self.ledger.reachable)
 
     def ready(self, role: str) -> bool:
         """Whether a listener's /readyz says so. Raises OSError when nobody listens."""
@@ -161,7 +170,7 @@ class Platform:
             raise AssertionError(f"manage.py {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def log_tails(self, lines: int = 60) -> str:
+    def log_tails(self, lines: int = 30) -> str:
         """The end of every process's log, for a failed test's report."""
         paths = sorted(self.logs.glob("*.log"))
         return "\n".join(
@@ -191,7 +200,7 @@ class Platform:
             "HAMI_TLS_CERT_FILE": str(self._server.certificate),
             "HAMI_TLS_KEY_FILE": str(self._server.key),
             "HAMI_TLS_CLIENT_CA_FILE": str(self.plane.authority.certificate),
-            "HAMI_OWNED_KEY_WRITERS": access.USER,
+            "HAMI_OWNED_KEY_WRITERS": f"{access.USER},{access.PLUGIN_USER}",
         }
 
     def _register(self) -> None:

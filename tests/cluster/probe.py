@@ -20,11 +20,14 @@ def main() -> None:
     """Answer one line for each line read, until the input ends."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hami_platform.settings")
     django.setup()
+    from django import db
+
     from tests.cluster import probe_answers
 
     answers: dict[str, Callable[..., Answer]] = probe_answers.ANSWERS
     for line in sys.stdin:
         asked = json.loads(line)
+        db.close_old_connections()  # tests take the database away for a while
         try:
             answer = {"answer": answers[asked["question"]](**asked["arguments"])}
         except Exception as problem:  # noqa: BLE001 - the test shall see whatever it was

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from accounting import ledger, live_view
-from accounting.models import NodeLock, Pod, Trace
+from accounting.models import NodeLock, Pod, Refusal, Trace
 from accounting.services import namespaces, quotas
 from accounting.services.device_config import device_config
 from hami_platform.domain import quota
@@ -44,12 +44,17 @@ def _row(found: Pod, view: View) -> Row:
         "state": found.state,
         "node": found.node,
         "gated": found.gated,
-        "refusal": found.refusal,
+        "refusal": _refusal(found.uid),
         "wire": found.wire,
         "shares": list(shares.values(*columns)),
         "held": {uuid: _held(held) for (_, uuid), held in live.held.items()} if live else {},
         "charged_mib": sum(charge.amounts.memory_mib for charge in live.charges) if live else 0,
     }
+
+
+def _refusal(uid: str) -> str:
+    last = Refusal.objects.filter(cluster=ledger.cluster_id(), pod_uid=uid).first()
+    return last.summary if last else ""
 
 
 def _held(held: Any) -> dict[str, int]:

@@ -103,10 +103,14 @@ class Space:
         """Events of the namespace."""
         return self.api.list(f"/api/v1/namespaces/{self.name}/events")
 
-    def bind_errors(self) -> list[str]:
-        """What kube-scheduler said about binds that failed. Source: its events of reason FailedScheduling."""
-        messages = [each.get("message") or each.get("note") or "" for each in self.events()]
-        return [text for text in messages if "bind" in text.lower() and "Successfully assigned" not in text]
+    def scheduler_errors(self) -> list[str]:
+        """What kube-scheduler reported besides "no node is available": failed calls of /filter and /bind.
+
+        Source: it writes both as events of reason FailedScheduling; only a refusal counts the nodes.
+        """
+        failed = [each for each in self.events() if each["reason"] == "FailedScheduling"]
+        messages = [each.get("message") or each.get("note") or "" for each in failed]
+        return [text for text in messages if "nodes are available" not in text]
 
     def _emptied(self) -> bool:
         for each in self.pods():

@@ -42,7 +42,7 @@ def test_next_pod_waits_with_a_reason_and_takes_the_first_free_card(team: Space)
 
     team.api.patch(path, {"spec": {"replicas": CARDS - 1}})
     team.await_bound("late", within_s=5)
-    assert team.bind_errors() == []
+    assert team.scheduler_errors() == []
 
 
 def _ready(team: Space, path: str) -> int:

@@ -5,11 +5,12 @@ The plugin is a stand-in that keeps HAMi's protocol; see tests/cluster/hami_plug
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import hami_plugin, nodes
+from tests.cluster import access, hami_plugin, nodes
 from tests.cluster.kube import eventually
 from tests.cluster.platform import Platform
 from tests.cluster.space import Space
@@ -18,14 +19,21 @@ NODE = "hami-1"
 ON_IT = {"kubernetes.io/hostname": NODE}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _rights(platform: Platform) -> None:
+    access.device_plugin(platform.plane.kube)
+
+
 @pytest.fixture
 def plugin(platform: Platform) -> Iterator[hami_plugin.HamiPlugin]:
     """A node whose cards HAMi's plugin serves; it leaves the cluster after the test."""
     api = platform.plane.kube
     api.create("/api/v1/nodes", nodes.gpu_node(NODE, gpus=2, agent=False))
     eventually("its cards are known", lambda: nodes.device_uuid(NODE, 1) in platform.ledger.devices())
-    with hami_plugin.HamiPlugin(api, (NODE,)) as serving:
-        yield serving
+    # Under its own name: the webhook lets nobody else change what the scheduler wrote.
+    with contextlib.closing(platform.plane.acting_as(access.PLUGIN_USER)) as own:
+        with hami_plugin.HamiPlugin(own, (NODE,)) as serving:
+            yield serving
     api.delete(f"/api/v1/nodes/{NODE}")
     eventually("its cards are gone", lambda: nodes.device_uuid(NODE, 1) not in platform.ledger.devices())
 

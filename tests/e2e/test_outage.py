@@ -68,19 +68,33 @@ def test_gpu_pod_is_denied_with_the_reason_while_the_database_is_down(platform: 
     team.await_phase("gpu", "Running", within_s=60)
 
 
+def test_every_process_outlives_a_lost_database(platform: Platform, team: Space) -> None:
+    with platform.without_database():
+        eventually("the extender notices", lambda: not platform.ready("extender"))
+        eventually("the webhook notices", lambda: not platform.ready("webhook"))
+    for role in platform.roles():
+        platform.await_role(role)
+    team.create_insisting(nodes.pod("after", nodes.container(gpu=1)))
+    team.await_phase("after", "Running")
+    team.delete("after")
+    eventually("nothing is held", lambda: not team.holding(), within_s=10)
+    assert [role for role in platform.roles() if not platform.alive(role)] == []
+
+
 def test_pods_are_placed_and_forgotten_without_the_watcher(platform: Platform, team: Space) -> None:
     with platform.without("watcher"):
         team.create(nodes.pod("gpu", nodes.container(gpu=1)))
         team.await_phase("gpu", "Running")
         team.delete("gpu")
-        eventually("nothing is held", lambda: not team.holding(), within_s=90)
+        eventually("nothing is held", lambda: not team.holding(), within_s=60)
 
 
-def test_second_watcher_is_not_needed_after_a_restart(platform: Platform, team: Space) -> None:
+def test_what_happened_while_nobody_watched_is_seen_afterwards(platform: Platform, team: Space) -> None:
+    # On two nodes: the lock of a node falls only when somebody has seen a container start.
     with platform.without("watcher", "worker", "beat"):
-        team.create(nodes.pod("kept", nodes.container(gpu=1)))
-        team.create(nodes.pod("gone", nodes.container(gpu=1)))
-        for name in ("kept", "gone"):
+        for name, node in (("kept", "gpu-1"), ("gone", "gpu-2")):
+            selector = {"kubernetes.io/hostname": node}
+            team.create(nodes.pod(name, nodes.container(gpu=1), nodeSelector=selector))
             team.await_bound(name)
         team.delete("gone")
     eventually("the deleted pod holds nothing", lambda: not team.row("gone").get("held"), within_s=30)

@@ -66,7 +66,7 @@ def test_binding_is_never_reported_as_failed(team: Space) -> None:
     for name in names:
         team.await_phase(name, "Running", within_s=60)
         assert _agrees_with_ledger(team, name)
-    assert team.bind_errors() == []
+    assert team.scheduler_errors() == []
 
 
 def test_node_lock_falls_when_a_container_has_started(team: Space) -> None:
