@@ -63,8 +63,13 @@ def files_of(language: str, texts: catalog.Catalog) -> tuple[dict[pathlib.Path, 
     written, compiled = io.BytesIO(), io.BytesIO()
     pofile.write_po(written, merged, width=0, sort_output=True, include_lineno=False)
     mofile.write_mo(compiled, merged)
-    missing = [str(message.id) for message in merged if message.id and (message.fuzzy or not message.string)]
+    missing = [str(message.id) for message in merged if message.id and (message.fuzzy or not _translated(message))]
     return {folder / "django.po": written.getvalue(), folder / "django.mo": compiled.getvalue()}, missing
+
+
+def _translated(message: catalog.Message) -> bool:
+    forms = message.string if isinstance(message.string, tuple | list) else (message.string,)
+    return all(forms)
 
 
 def _read(file: pathlib.Path, language: str) -> catalog.Catalog:
