@@ -63,9 +63,12 @@ format: $(STAMP) ## Format the code and mend what can be mended
 docs: $(STAMP) ## Write the pages that are made from code
 	$(BIN)/python -m scripts.configuration
 
-.PHONY: e2e
-e2e: $(STAMP) ## Run the acceptance tests on a real control plane (needs Go the first time)
+.PHONY: control-plane
+control-plane: $(STAMP) ## Build etcd, Kubernetes, kubectl and kwok for the tests, once per version (needs Go)
 	$(BIN)/python -m tests.cluster.binaries
+
+.PHONY: e2e
+e2e: control-plane ## Run the acceptance tests on a real control plane
 	time $(PYTEST) -q -n0 -m e2e tests/e2e $(ARGS)
 
 .PHONY: browser

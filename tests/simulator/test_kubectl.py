@@ -33,8 +33,7 @@ def api() -> Iterator[apiserver.ApiServer]:
 def kubectl(api: apiserver.ApiServer, tmp_path: Path) -> Kubectl:
     found = binary()
     if found is None:
-        # Built by the end-to-end tests, which CI runs after these: missing is not a failure there either.
-        pytest.skip("no kubectl: run make e2e once, or set HAMI_E2E_BIN to a folder that holds it")
+        pytest.skip("no kubectl: run make control-plane once, or set HAMI_E2E_BIN to a folder that holds it")
     config = api.kubeconfig(tmp_path / "kubeconfig")
 
     def run(*arguments: str, stdin: str = "") -> str:
