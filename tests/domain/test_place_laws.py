@@ -20,7 +20,7 @@ from hami_platform.domain.terms import terms_of
 from tests import builders
 from tests.domain import clusters, oracle
 
-EXAMPLES = settings(max_examples=400, deadline=None)
+EXAMPLES = settings(max_examples=250, deadline=None)
 
 
 def rows(decision: Decision) -> list[oracle.Row]:
