@@ -34,8 +34,9 @@ from tests.builders import ask, pod
 pytestmark = [pytest.mark.perf, pytest.mark.timeout(300)]
 
 GROWTH = 10
-NOISE = 1.3
-"""What other programs on the machine may add to one of two medians."""
+NOISE = 2
+"""Linear is 10; what 5,000 answers in memory and other programs add on a busy machine was measured at up to 1.45 times
+that. A step that is not linear would be far beyond twice."""
 TIGHT = builders.headroom(Limits(memory_mib=1000), Amounts())
 CASES: dict[str, tuple[PodRequest, Headroom]] = {
     "fits": (pod(ask(memory_mib=4000, core_percent=10)), Headroom()),
