@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from accounting.pages import login, overview, records, tenancy, workloads
+from accounting.pages import login, overview, quota_form, records, tenancy, workloads
 
 app_name = "console"
 
@@ -17,6 +17,8 @@ urlpatterns = [
     path("pods", workloads.pod_list, name="pods"),
     path("pods/<str:key>", workloads.pod, name="pod"),
     path("quotas", tenancy.quotas, name="quotas"),
+    path("quotas/new", quota_form.quota_new, name="quota-new"),
+    path("quotas/<int:quota_id>", quota_form.quota_edit, name="quota-edit"),
     path("namespaces/<str:name>", tenancy.namespace, name="namespace"),
     path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
     path("findings", records.findings, name="findings"),

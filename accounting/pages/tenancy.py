@@ -38,10 +38,12 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"no namespace {name}")
 
     def content() -> dict[str, Any]:
+        bars = quota_bars.bars_for(view, name, reach)
         return {
             "name": name,
             "row": row,
-            "bars": quota_bars.bars_for(view, name, reach),
+            "bars": bars,
+            "may_set": reach.sets_quota(name) and not any(bar.scope == name and bar.editable for bar in bars),
             "usage": sorted(view.usage.get(name, {}).items()),
             "per_pod": _per_pod(view, name),
             "lines": pods.pod_lines(view, reach, namespace=name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accounting.selectors.access import Reach
 from hami_platform.domain.quota import SUMS, Amounts, Limits, Rule, covers
@@ -42,6 +42,7 @@ class QuotaBar:
     selector: str = ""
     native: bool = False
     quota_id: int | None = None
+    editable: bool = False
 
     @property
     def unit(self) -> str:
@@ -113,6 +114,7 @@ def all_bars(view: View, reach: Reach) -> list[QuotaBar]:
         if row.in_force and _seen(row, reach):
             found += _bars_of(view, row, spent, members)
     found += _native_bars(view, reach, spent)
+    found = [replace(bar, editable=_may_edit(bar, reach)) for bar in found]
     return sorted(found, key=lambda bar: (bar.scope_kind != "tenant", -bar.percent, bar.rule, bar.resource))
 
 
@@ -121,9 +123,10 @@ def bars_for(view: View, namespace: str, reach: Reach) -> list[QuotaBar]:
     row = view.namespaces.get(namespace)
     above = {tenant for tenant, names in members_by_tenant(view).items() if namespace in names} if row else set()
     tenants = {view.tenants[tenant].name for tenant in above}
+    wide = replace(reach, everything=reach.everything or reach.sees(namespace))
     return [
         bar
-        for bar in all_bars(view, Reach(everything=True) if reach.sees(namespace) else reach)
+        for bar in all_bars(view, wide)
         if (bar.scope_kind == "namespace" and bar.scope == namespace)
         or (bar.scope_kind == "tenant" and bar.scope in tenants)
     ]
@@ -150,6 +153,10 @@ def pod_limits(rule: Rule) -> list[tuple[str, int]]:
         ("device_memory_mib", "MiB per device share"),
     )
     return [(text, limit) for name, text in words if (limit := getattr(rule.limits, name)) is not None]
+
+
+def _may_edit(bar: QuotaBar, reach: Reach) -> bool:
+    return not bar.native and reach.sets_quota(bar.scope if bar.scope_kind == "namespace" else None)
 
 
 def _seen(row: QuotaRow, reach: Reach) -> bool:

@@ -47,7 +47,7 @@ def quota_set(
             "name": edits.text_checked(row, "name", name),
             "vendor": edits.text_checked(row, "vendor", selector.vendor),
             "model_pattern": edits.text_checked(row, "model_pattern", selector.model_pattern),
-            **limits_checked(limits, ceiling_mib=_ceiling_mib(entry)),
+            **limits_checked(limits, ceiling_mib=ceiling_mib()),
             "valid_from": valid_from,
             "valid_until": valid_until,
             "in_force": in_force(valid_from, valid_until, entry.at),
@@ -103,9 +103,9 @@ def _refuse_bytes(field: str, value: int | None, ceiling_mib: int) -> None:
         raise errors.InvalidInput(field, f"{value} is too much: MiB, not bytes: 16 GiB is 16384 ({units.hint(value)})")
 
 
-def _ceiling_mib(entry: ledger.Entry) -> int:
-    """A scope's sum may exceed the usual ceiling only where the cluster itself does."""
-    total = Device.objects.filter(cluster=entry.clock.cluster_id, registered=True).aggregate(total=Sum("memory_mib"))
+def ceiling_mib() -> int:
+    """MiB that a scope's sum may be limited to: more than the usual ceiling only where the cluster itself has more."""
+    total = Device.objects.filter(cluster=ledger.cluster_id(), registered=True).aggregate(total=Sum("memory_mib"))
     return max(units.MIB_CEILING, total["total"] or 0)
 
 

@@ -101,7 +101,9 @@ def test_tenant_role_reaches_the_namespaces_under_the_tenant() -> None:
 def test_only_operators_get_links_that_change() -> None:
     busy()
     assert "admin/" not in text_of(person("member", namespace="nlp"), "namespace", "nlp")
-    assert "admin/accounting/quota" in text_of(person("operator"), "namespace", "nlp")
+    page = text_of(person("operator"), "namespace", "nlp")
+    assert "Change quota nlp/default" in page
+    assert "admin/accounting/namespace" in page
 
 
 # -- What they say

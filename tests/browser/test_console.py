@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/devices/GPU-m1-0", "/pods", "/pods?state=pending",
-    "/pods/uid-train", "/pods/uid-big", "/quotas", "/namespaces/nlp", "/tenants/labs", "/findings", "/activity",
+    "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/namespaces/nlp", "/tenants/labs", "/findings", "/activity",
 )  # fmt: skip
 NARROW = {"viewport": {"width": 360, "height": 740}}
 
@@ -64,8 +64,8 @@ def test_device_page_draws_holders_to_scale(opened: Opener) -> None:
 def test_quota_changed_in_the_admin_shows_on_the_open_cluster_page(opened: Opener) -> None:
     watching = opened("/")
     expect(watching.get_by_text("of 40 960 MiB".replace(" ", "\u202f", 1))).to_be_visible()
-    desk = opened("/namespaces/nlp")
-    desk.get_by_role("link", name="Change quota nlp/default").first.click()
+    desk = opened("/admin/accounting/quota/?q=nlp")
+    desk.get_by_role("link", name="nlp/default").click()
     desk.get_by_label("Memory (MiB):", exact=True).fill("50000")
     desk.get_by_label("Reason").fill("the team grew")
     desk.get_by_role("button", name="Save", exact=True).click()
@@ -75,13 +75,27 @@ def test_quota_changed_in_the_admin_shows_on_the_open_cluster_page(opened: Opene
     expect(desk.get_by_text("was changed successfully")).to_be_visible()
 
 
+def test_limits_are_set_in_the_console_with_their_effect_shown_first(opened: Opener) -> None:
+    watching = opened("/quotas")
+    page = opened("/tenants/labs")
+    page.get_by_role("link", name="Change quota labs/default").first.click()
+    page.get_by_label("Shares of devices").fill("1")
+    page.get_by_label("Reason").fill("a smaller share")
+    page.get_by_role("button", name="Show the effect").click()
+    expect(page.get_by_text(re.compile("pods with devices stay; over by 2 devices"))).to_be_visible()
+    assert _violations(page) == []
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Every open page shows it")).to_be_visible()
+    expect(watching.get_by_text("over by 2 devices").first).to_be_visible()
+
+
 def test_quota_in_bytes_is_refused_in_the_form(opened: Opener) -> None:
-    desk = opened("/namespaces/nlp")
-    desk.get_by_role("link", name="Change quota nlp/default").first.click()
-    desk.get_by_label("Memory (MiB):", exact=True).fill(str(16 * 2**30))
-    desk.get_by_label("Reason").fill("more")
-    desk.get_by_role("button", name="Save", exact=True).click()
-    expect(desk.get_by_text("MiB, not bytes: 16 GiB is 16384 (")).to_be_visible()
+    page = opened("/namespaces/nlp")
+    page.get_by_role("link", name="Change quota nlp/default").first.click()
+    page.get_by_label("Memory, MiB").fill(str(16 * 2**30))
+    page.get_by_label("Reason").fill("more")
+    page.get_by_role("button", name="Show the effect").click()
+    expect(page.get_by_text("MiB, not bytes: 16 GiB is 16384 (")).to_be_visible()
 
 
 def test_page_follows_the_ledger_and_keeps_what_is_open(opened: Opener, site: Site) -> None:

@@ -1,0 +1,138 @@
+"""The form in which limits are set, with their effect shown before they are saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from accounting import ledger
+from accounting.models import Namespace, Quota, Tenant
+from accounting.pages import preview
+from accounting.pages.shell import console, frame, view_now
+from accounting.selectors import access, freshness
+from accounting.services import quotas
+from accounting.services.errors import InvalidInput
+from hami_platform.domain.quota import Limits, Selector
+
+AT = "%Y-%m-%dT%H:%M"
+
+
+def _whole(label: str, help_text: str = "") -> forms.IntegerField:
+    return forms.IntegerField(label=label, help_text=help_text, required=False, min_value=0)
+
+
+def _moment(label: str) -> forms.DateTimeField:
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=AT)
+    return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text="UTC")
+
+
+class QuotaForm(forms.Form):
+    """Limits of one scope. Empty is no limit, 0 is nothing."""
+
+    memory_mib = _whole("Memory, MiB", "MiB, not bytes: 16 GiB is 16384.")
+    core_percent = _whole("Cores, %", "100 is one whole device.")
+    devices = _whole("Shares of devices")
+    pod_memory_mib = _whole("Memory of one pod, MiB")
+    pod_core_percent = _whole("Cores of one pod, %")
+    pod_devices = _whole("Shares of one pod")
+    device_memory_mib = _whole("Memory of one share, MiB")
+    vendor = forms.CharField(max_length=32, required=False, help_text="Count only this vendor's devices.")
+    model_pattern = forms.CharField(max_length=128, required=False, help_text="For example *A100*.")
+    valid_from = _moment("Valid from")
+    valid_until = _moment("Valid until")
+    reason = forms.CharField(
+        max_length=2000, widget=forms.Textarea(attrs={"rows": 2}), help_text="Kept in the history."
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    @property
+    def limits(self) -> Limits:
+        """What was entered."""
+        return Limits(**{name: self.cleaned_data[name] for name in Quota.LIMITS})
+
+    @property
+    def selector(self) -> Selector:
+        """Which devices count."""
+        return Selector(self.cleaned_data["vendor"], self.cleaned_data["model_pattern"])
+
+
+@console
+def quota_edit(request: HttpRequest, quota_id: int) -> HttpResponse:
+    """Change a quota."""
+    rows = Quota.objects.select_related("namespace", "tenant").filter(cluster=ledger.cluster_id())
+    row = rows.filter(pk=quota_id).first()
+    if row is None:
+        raise Http404(f"no quota {quota_id}")
+    return _edited(request, row)
+
+
+@console
+def quota_new(request: HttpRequest) -> HttpResponse:
+    """Set the first quota of a namespace or tenant, named in the query."""
+    ours = {"cluster": ledger.cluster_id()}
+    row = Quota(cluster_id=ledger.cluster_id(), version=0)
+    if request.GET.get("namespace"):
+        name = request.GET["namespace"]
+        row.namespace = Namespace.objects.filter(name=name, **ours).first() or Namespace(name=name, **_new())
+    else:
+        row.tenant = Tenant.objects.filter(name=request.GET.get("tenant", ""), **ours).first()
+        if row.tenant is None:
+            raise Http404("name a namespace or a tenant")
+    return _edited(request, row)
+
+
+def _new() -> dict[str, int]:
+    return {"cluster_id": ledger.cluster_id()}
+
+
+def _edited(request: HttpRequest, row: Quota) -> HttpResponse:
+    if not access.reach_for(request).sets_quota(row.namespace.name if row.namespace else None):
+        raise PermissionDenied(
+            _("Limits of a tenant are set by operators, those of a namespace by its tenant's admins.")
+        )
+    form = QuotaForm(request.POST if request.method == "POST" else None, initial=_shown(row))
+    found = None
+    if form.is_valid():
+        try:
+            quotas.limits_checked(form.limits, ceiling_mib=quotas.ceiling_mib())
+            if "save" in request.POST:
+                return _saved(request, form, row)
+            found = preview.effect(view_now(), preview.quota_row(row, form.limits, form.selector))
+        except InvalidInput as refusal:
+            form.add_error(refusal.field if refusal.field in form.fields else None, refusal.message)
+    context = {"form": form, "row": row, "effect": found, "title": str(row), "reach": access.reach_for(request)}
+    return render(
+        request, "console/quota_form.html", context | {"freshness": freshness.freshness(view_now())} | frame("quotas")
+    )
+
+
+def _saved(request: HttpRequest, form: QuotaForm, row: Quota) -> HttpResponse:
+    data: dict[str, Any] = form.cleaned_data
+    scope = row.namespace or row.tenant
+    name = scope.name if scope else ""
+    quotas.quota_set(
+        namespace=name if row.namespace else "",
+        tenant=name if row.tenant else "",
+        name=row.name,
+        limits=form.limits,
+        selector=form.selector,
+        valid_from=data["valid_from"],
+        valid_until=data["valid_until"],
+        reason=data["reason"],
+        actor=request.user.get_username(),
+        expected_version=data["version"],
+        quota_id=row.pk,
+    )
+    messages.success(request, _("Saved. Every open page shows it within two seconds."))
+    return redirect("console:namespace" if row.namespace else "console:tenant", name)
+
+
+def _shown(row: Quota) -> dict[str, Any]:
+    columns = (*Quota.LIMITS, "vendor", "model_pattern", "valid_from", "valid_until", "version")
+    return {column: getattr(row, column) for column in columns}
