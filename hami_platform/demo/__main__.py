@@ -132,10 +132,10 @@ def _until_pods(made: installation.Installation, crew: supervisor.Supervisor) ->
     reasons = len(workloads.WAITING)
     with crew.stage("pods through webhook, extender and agents"):
         crew.wait(lambda: len(looks.pods(made.api_url).reasons) >= reasons, f"{reasons} reasons to wait")
-        most = len(workloads.FOUNDATION) + len(workloads.RESIDENTS)
-        crew.wait(lambda: looks.pods(made.api_url).running >= most, f"{most} running pods")
+        most = len(workloads.FOUNDATION) + len(workloads.RESIDENTS) + workloads.GUESTS_AT_ONCE // 2
+        crew.wait(lambda: looks.pods(made.api_url).placed >= most, f"{most} pods with devices")
     found = looks.pods(made.api_url)
-    say(f"\n  {found.running} pods run, {found.waiting} wait: {', '.join(sorted(found.reasons))}")
+    say(f"\n  {found.placed} pods have devices, {found.reasons.total()} wait: {', '.join(sorted(found.reasons))}")
 
 
 def _tell(made: installation.Installation) -> None:

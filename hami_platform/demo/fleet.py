@@ -38,6 +38,11 @@ class GpuNode:
         """The same in every run, so that links and screenshots stay true."""
         return f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{self.name}.demo')}"
 
+    @property
+    def registered_model(self) -> str:
+        """As agents register it: with the vendor's name in front (HAMi v2.10.0)."""
+        return self.model if self.model.startswith("NVIDIA") else f"NVIDIA-{self.model}"
+
     def inventory(self) -> dict[str, Any]:
         """As the agent's inventory file."""
         return {"devices": [self._card(index) for index in range(self.cards)]}

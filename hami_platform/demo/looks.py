@@ -69,10 +69,9 @@ class Console:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """running: how many; reasons: of those that wait, as kube-scheduler wrote them into the pods, with counts."""
+    """placed: pods on a node; reasons: why others wait, as kube-scheduler wrote it into them, with counts."""
 
-    running: int
-    waiting: int
+    placed: int
     reasons: Counter[str]
 
 
@@ -109,9 +108,8 @@ def api_create(url: str, body: dict[str, Any]) -> None:
 def pods(url: str) -> Pods:
     """What kubectl would show. Raises OSError."""
     items = _json(f"{url}/api/v1/pods")["items"]
-    phases = Counter((pod.get("status") or {}).get("phase") for pod in items)
     waiting = [pod for pod in items if not pod["spec"].get("nodeName")]
-    return Pods(phases["Running"], len(waiting), Counter(filter(None, map(_reason, waiting))))
+    return Pods(len(items) - len(waiting), Counter(filter(None, map(_reason, waiting))))
 
 
 def _reason(pod: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ QUOTAS: Final[tuple[dict[str, Any], ...]] = (
     {
         "tenant": "product",
         "name": "h100",
-        "limits": {"devices": 8},
+        "limits": {"devices": 16},
         "selector": {"vendor": "NVIDIA", "model_pattern": "*H100*"},
     },
 )
@@ -97,5 +97,11 @@ def scenario(seed: int) -> dict[str, Any]:
 
 
 def _usage(namespace: str, model: str, share: float, cards: int) -> dict[str, Any]:
-    memory_mib = next(node.memory_mib for node in fleet.NODES if node.model == model)
-    return {"namespace": namespace, "model": model, "share": share, "cards": cards, "memory_mib": memory_mib}
+    node = next(node for node in fleet.NODES if node.model == model)
+    return {
+        "namespace": namespace,
+        "model": node.registered_model,
+        "share": share,
+        "cards": cards,
+        "memory_mib": node.memory_mib,
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FIRST: Final = 8800
-_LAST: Final = 9999
+_TRIED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Ports:
 def choose(first: int = FIRST) -> Ports:
     """The four lowest free ports from `first` on. Raises OSError when there are not so many."""
     found: list[int] = []
-    for port in range(first, max(first, _LAST) + 1):
+    for port in range(first, min(first + _TRIED, 65536)):
         if _free(port):
             found.append(port)
         if len(found) == 4:

@@ -6,6 +6,7 @@ was deleted comes again. Must not know: the platform; everything goes through th
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ from hami_platform.simulator import client, transport
 
 Obj = dict[str, Any]
 TICK_S: Final = 0.5
+GUESTS_A_ROUND: Final = 3
 DENIED_EVERY_TICKS: Final = 40
 _FINISHED: Final = ("Succeeded", "Failed")
 _log = logs.get(__name__)
@@ -30,7 +32,6 @@ class Users:
     def __init__(self, api: client.Client, seed: int) -> None:
         self._api = api
         self._stream = workloads.stream(seed)
-        self._next = next(self._stream)
         self._round = 0
 
     def found_namespaces(self) -> None:
@@ -67,14 +68,13 @@ class Users:
                 self._created(client.path_of("pods", ask.namespace), ask.pod())
 
     def _guests(self, pods: Iterable[Obj]) -> None:
-        """One more of the stream in each round, while there is room for it."""
+        """A few more of the stream, while there is room for them."""
         here = Counter(pod["metadata"]["namespace"] for pod in pods if _guest(pod))
-        if here.total() >= workloads.GUESTS_AT_ONCE:
-            return
-        wanted = self._next
-        if here[wanted.namespace] < workloads.most_at_once(wanted.namespace):
-            self._created(client.path_of("pods", wanted.namespace), wanted.pod())
-        self._next = next(self._stream)
+        for wanted in itertools.islice(self._stream, GUESTS_A_ROUND):
+            place = wanted.namespace
+            if here.total() < workloads.GUESTS_AT_ONCE and here[place] < workloads.most_at_once(place):
+                self._created(client.path_of("pods", place), wanted.pod())
+                here[place] += 1
 
     def _created(self, path: str, body: Obj) -> None:
         try:
