@@ -6,6 +6,7 @@ completion is reported. Must not know: what the parts do.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,7 @@ class Agent:
         self._options = options
         self._stop = stop
         self._shown = board.Board()
+        self._turn = threading.Lock()
         self._record = checkpoint.Checkpoint(options.state_file)
         self._health = health.HealthWatch(cards, self._shown, options.health_period_s)
         self._allocator = self._allocations(cards, kube)
@@ -88,7 +90,7 @@ class Agent:
     def _allocations(self, cards: inventory.Inventory, kube: api.Api) -> allocate.Allocator:
         options = self._options
         outfitter = outfit.Outfitter(self._shown, cards, options.enforcement, check_library=options.check_library)
-        return allocate.Allocator(self._handover(cards, kube), outfitter, self._completed)
+        return allocate.Allocator(self._handover(cards, kube), outfitter, self._turn, self._completed)
 
     def _handover(self, cards: inventory.Inventory, kube: api.Api) -> handover.Handover:
         reader = patience.PatientReader(kube, self._stop.event)
@@ -104,7 +106,7 @@ class Agent:
         made = [self._registering, loops.Loop("kubelet", self._link.step, stop)]
         made.append(loops.Loop("health", self._look, stop))
         directories = Path(options.enforcement.root) / "containers"
-        tidier = tidy.Tidier(options.node, kube, self._record, cards, directories, options.tidy_period_s)
+        tidier = tidy.Tidier(options.node, kube, self._record, cards, directories, self._turn, options.tidy_period_s)
         made.append(loops.Loop("tidy", tidier.step, stop))
         if not options.annotations:
             made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))

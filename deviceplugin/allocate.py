@@ -17,21 +17,28 @@ log = logs.get(__name__)
 
 
 class Allocator:
-    """Serves kubelet's calls. `done` is told after each answer, so that completion travels at once."""
+    """Serves kubelet's calls. `done` is told after each answer, so that completion travels at once.
+
+    turn: whoever hands out or takes back holds it, from reading the pods to the record.
+    """
 
     def __init__(
-        self, records: handover.Handover, outfitter: outfit.Outfitter, done: Callable[[], None] = lambda: None
+        self,
+        records: handover.Handover,
+        outfitter: outfit.Outfitter,
+        turn: threading.Lock,
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         self._records = records
         self._outfitter = outfitter
         self._done = done
-        self._one_at_a_time = threading.Lock()
+        self._turn = turn
 
     def allocate(self, counts: Sequence[int]) -> tuple[grants.Grant, ...] | Refusal:
         """One grant for each container request; counts: how many ids kubelet passed in each."""
         if not counts:
             return ()
-        with self._one_at_a_time, meters.ALLOCATE_S.time():
+        with self._turn, meters.ALLOCATE_S.time():
             answer = self._serve(counts)
         if isinstance(answer, Refusal):
             meters.ALLOCATIONS.labels(answer.reason.value).inc()
@@ -43,7 +50,7 @@ class Allocator:
 
     def wanted(self, counts: Sequence[int]) -> tuple[tuple[str, ...], ...]:
         """The cards reserved for the call that kubelet is about to make; empty where that is unknown."""
-        with self._one_at_a_time:
+        with self._turn:
             try:
                 found = self._records.find(counts)
             except errors.KubeError:

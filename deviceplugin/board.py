@@ -54,11 +54,6 @@ class Board:
                 return None
             return self._picture
 
-    def wake(self) -> None:
-        """Let waiters look around (a stream that must notice that its caller has gone)."""
-        with self._changed:
-            self._changed.notify_all()
-
     def close(self) -> None:
         """No more pictures."""
         with self._changed:

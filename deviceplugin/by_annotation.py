@@ -69,7 +69,7 @@ class AnnotationHandover:
         pod = served[0].pod
         try:
             if instances:
-                self._remember(served, instances)
+                by_checkpoint.remember(self._record, served, instances)
             self._blank(served, instances)
         except (errors.KubeError, checkpoint.CheckpointError, rows.UnreadableRows) as error:
             return Refusal(Reason.API, f"pod {rows.named(pod)}: its rows cannot be marked as consumed: {error}", pod)
@@ -94,13 +94,6 @@ class AnnotationHandover:
     def _waits(self, pod: objects.Pod) -> bool:
         """A second container may come after an early `success`, hence both phases."""
         return BIND_TIME in pod.metadata.annotations and rows.waiting(pod, self._node, (rows.ALLOCATING, SUCCESS))
-
-    def _remember(self, served: Sequence[rows.Row], instances: handover.Instances) -> None:
-        pod = served[0].pod.metadata
-        before = self._record.pods.get(pod.uid)
-        given = tuple(by_checkpoint.given_to(row, instances) for row in served)
-        record = checkpoint.PodRecord(pod.namespace, pod.name, (before.given if before else ()) + given)
-        self._record.record(pod.uid, record)
 
     def _blank(self, served: Sequence[rows.Row], instances: handover.Instances) -> None:
         """One patch for the rows, the instances, and the phase once nothing is left.

@@ -50,22 +50,23 @@ class CheckpointHandover:
 
     def commit(self, served: Sequence[rows.Row], instances: handover.Instances) -> Refusal | None:
         """See Handover."""
-        pod = served[0].pod
-        before = self._record.pods.get(pod.metadata.uid)
-        given = (before.given if before else ()) + tuple(given_to(row, instances) for row in served)
-        after = checkpoint.PodRecord(pod.metadata.namespace, pod.metadata.name, given)
         try:
-            self._record.record(pod.metadata.uid, after)
+            remember(self._record, served, instances)
         except checkpoint.CheckpointError as error:
-            return Refusal(Reason.HOST, str(error), pod)
+            return Refusal(Reason.HOST, str(error), served[0].pod)
         return None
 
     def abandon(self, pod: objects.Pod, message: str) -> None:
         """kubelet fails the pod, and a failed pod holds nothing: no write is needed."""
 
 
-def given_to(row: rows.Row, instances: handover.Instances) -> checkpoint.Given:
-    """What the record says of a row."""
+def remember(record: checkpoint.Checkpoint, served: Sequence[rows.Row], instances: handover.Instances) -> None:
+    """Put these rows on record. Raises CheckpointError."""
+    pod = served[0].pod.metadata
+    record.add(pod.uid, pod.namespace, pod.name, [_given(row, instances) for row in served])
+
+
+def _given(row: rows.Row, instances: handover.Instances) -> checkpoint.Given:
     mig = []
     for number, device in enumerate(row.devices):
         if made := instances.get((row.index, number)):
@@ -77,7 +78,8 @@ def given_to(row: rows.Row, instances: handover.Instances) -> checkpoint.Given:
 def sweep(record: checkpoint.Checkpoint, cards: inventory.Inventory, pods: Iterable[objects.Pod]) -> None:
     """Forget pods that no longer exist, once their MIG instances are destroyed.
 
-    An instance that is still in use stays recorded, and is tried again at the next call.
+    An instance that is still in use stays recorded, and is tried again at the next call. The caller has the turn
+    since before it listed: otherwise a pod that was served after the list would be forgotten.
     """
     existing = {pod.metadata.uid for pod in pods}
     stuck = {uid for uid, entry in record.pods.items() if uid not in existing and not _dissolved(entry, cards)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,10 +86,11 @@ class Checkpoint:
         record = self._pods.get(uid)
         return frozenset(entry.container for entry in record.given) if record else frozenset()
 
-    def record(self, uid: str, record: PodRecord) -> None:
-        """Store what a pod was given. Raises CheckpointError; then nothing is stored."""
+    def add(self, uid: str, namespace: str, name: str, given: Sequence[Given]) -> None:
+        """Store what a pod was given besides what it has. Raises CheckpointError; then nothing is stored."""
         with self._lock:
-            self._replace({**self._pods, uid: record})
+            before = self._pods[uid].given if uid in self._pods else ()
+            self._replace({**self._pods, uid: PodRecord(namespace, name, (*before, *given))})
 
     def reported(self, uid: str, container: str) -> None:
         """The platform knows that this container was served. A pod that is gone meanwhile is fine."""

@@ -7,11 +7,12 @@ Source of the directory's name: HAMi v2.10.0, `<pod uid>_<container>`.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory
+from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory, patience
 from hami_platform import logs
 from hami_platform.kube import api, calls, errors
 
@@ -28,6 +29,7 @@ class Tidier:
         record: checkpoint.Checkpoint,
         cards: inventory.Inventory,
         directories: Path,
+        turn: threading.Lock,
         quiet_s: float,
         now_s: Callable[[], float] = time.time,
     ) -> None:
@@ -36,17 +38,22 @@ class Tidier:
         self._record = record
         self._cards = cards
         self._directories = directories
+        self._turn = turn
         self._quiet_s = quiet_s
         self._now_s = now_s
 
     def step(self) -> float:
-        """One pass. Without an answer from the API server nothing is removed."""
+        """One pass, with the turn for as long as it may forget something.
+
+        Without an answer from the API server nothing is removed.
+        """
         try:
-            pods = self._kube.send(calls.pods(node=self._node).page()).items
+            with self._turn:
+                pods = self._kube.send(calls.pods(node=self._node).page(), timeout_s=patience.TIMEOUT_S).items
+                by_checkpoint.sweep(self._record, self._cards, pods)
         except errors.KubeError as error:
             log.warning("not_tidied", node=self._node, error=str(error))
             return self._quiet_s
-        by_checkpoint.sweep(self._record, self._cards, pods)
         for path in left_behind(self._directories, {pod.metadata.uid for pod in pods}, self._now_s() - self._quiet_s):
             hostpaths.remove(path)
             log.info("directory_removed", path=str(path))

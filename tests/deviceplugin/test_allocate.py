@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from deviceplugin import (
     patience,
     refusals,
 )
-from hami_platform.kube import errors
+from hami_platform.domain import devices
+from hami_platform.kube import calls, errors
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, pod, row, running
 from tests.deviceplugin.cluster import Cluster
 from tests.deviceplugin.test_inventory import PROFILE
@@ -52,7 +54,7 @@ class Bench:
         outfitter = outfit.Outfitter(
             shown, self.cards, enforcement, check_library=check_library, unique=lambda: "c0ffee"
         )
-        self.allocator = allocate.Allocator(records, outfitter, self._count)
+        self.allocator = allocate.Allocator(records, outfitter, threading.Lock(), self._count)
 
     def _count(self) -> None:
         self.done += 1
@@ -237,3 +239,45 @@ def test_a_mig_row_without_its_reservation_is_refused(tmp_path: Path, reservatio
     refusal = mig_bench(tmp_path, mig_pod(reservation)).refused()
     assert refusal.reason in (refusals.Reason.MIG, refusals.Reason.UNDECODABLE)
     assert "nlp/train" in refusal.message
+
+
+def test_what_was_made_for_a_call_that_fails_is_undone(tmp_path: Path) -> None:
+    """The second container's placement is impossible, so the first one's instance goes again."""
+    one = {"deviceIndex": 0, "gpuUUID": GPU_A, "profile": "1g.5gb"}
+    reserved = [
+        {**one, "containerIndex": 0, "placement": {"start": 6, "size": 1}},
+        {**one, "containerIndex": 1, "placement": {"start": 0, "size": 1}},
+    ]
+    notes = {"hami.io/vgpu-mig-allocations": json.dumps(reserved)}
+    bench = mig_bench(tmp_path, pod(rows=MIG_ROW * 2, containers=["one", "two"], annotations=notes))
+    undone: list[tuple[str, devices.MigUse]] = []
+    bench.cards.dissolve = lambda card, use: undone.append((card, use))  # type: ignore[method-assign]
+    assert bench.refused(1, 1).reason is refusals.Reason.MIG
+    assert undone == [(GPU_A, devices.MigUse("1g.5gb", devices.MigPlacement(6, 1)))]
+    assert bench.record.pods == {}
+
+
+def test_a_row_of_both_kinds_of_card_is_refused(tmp_path: Path) -> None:
+    records = [device_record(GPU_A, mode="mig", mig_profiles=[PROFILE]), device_record(GPU_B)]
+    bench = Bench(tmp_path, pod(rows=row((GPU_A, 1, 1), (GPU_B, 1, 1))), records=records)
+    assert "both MIG and shared cards" in bench.refused(2).message
+
+
+def test_nothing_is_preferred_while_the_api_server_fails(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pod())
+    bench.cluster.fail = [errors.Unreachable("refused")] * 3
+    assert bench.allocator.wanted([1]) == ()
+
+
+def test_a_call_for_nothing_gets_nothing(tmp_path: Path) -> None:
+    assert Bench(tmp_path, pod()).allocator.allocate([]) == ()
+
+
+def test_an_agent_that_is_told_to_stop_waits_no_longer(tmp_path: Path) -> None:
+    cluster = Cluster(pod())
+    cluster.fail = [errors.Unreachable("refused")] * 9
+    stop = loops.Stop()
+    stop.ask()
+    with pytest.raises(errors.Unreachable):
+        patience.PatientReader(cluster, stop.event, (60.0, 60.0)).read(calls.node_get(name=NODE))
+    assert len(cluster.fail) == 7

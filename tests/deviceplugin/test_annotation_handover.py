@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Bench:
         reader = patience.PatientReader(self.cluster, loops.Stop().event, (0.0,))
         records_ = by_annotation.AnnotationHandover(NODE, "nvidia.com/gpu", self.cluster, reader, self.record, cards)
         outfitter = outfit.Outfitter(shown, cards, grants.Enforcement(hook=str(folder)), check_library=False)
-        self.allocator = allocate.Allocator(records_, outfitter)
+        self.allocator = allocate.Allocator(records_, outfitter, threading.Lock())
 
     def card(self, *counts: int) -> str:
         answer = self.allocator.allocate(counts or (1,))

@@ -15,7 +15,7 @@ RECORD = checkpoint.PodRecord("nlp", "train", (GIVEN,))
 
 def test_a_record_is_there_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state" / "agent.json"
-    checkpoint.Checkpoint(path).record("uid-1", RECORD)
+    checkpoint.Checkpoint(path).add("uid-1", "nlp", "train", [GIVEN])
     again = checkpoint.Checkpoint(path)
     assert again.pods == {"uid-1": RECORD}
     assert again.served("uid-1") == {"main"}
@@ -27,21 +27,21 @@ def test_nothing_is_remembered_that_is_not_on_disk(tmp_path: Path) -> None:
     record = checkpoint.Checkpoint(path)
     path.with_suffix(".new").mkdir()  # the draft cannot be written
     with pytest.raises(checkpoint.CheckpointError, match=r"agent\.json"):
-        record.record("uid-1", RECORD)
+        record.add("uid-1", "nlp", "train", [GIVEN])
     assert record.pods == {}
 
 
 def test_pods_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     record = checkpoint.Checkpoint(tmp_path / "agent.json")
-    record.record("uid-1", RECORD)
-    record.record("uid-2", RECORD)
+    record.add("uid-1", "nlp", "train", [GIVEN])
+    record.add("uid-2", "nlp", "train", [GIVEN])
     assert set(record.keep({"uid-2", "uid-3"})) == {"uid-1"}
     assert set(checkpoint.Checkpoint(tmp_path / "agent.json").pods) == {"uid-2"}
 
 
 def test_reported_is_remembered_and_a_gone_pod_is_no_fault(tmp_path: Path) -> None:
     record = checkpoint.Checkpoint(tmp_path / "agent.json")
-    record.record("uid-1", RECORD)
+    record.add("uid-1", "nlp", "train", [GIVEN])
     record.reported("uid-1", "main")
     record.reported("uid-9", "main")
     assert checkpoint.Checkpoint(tmp_path / "agent.json").pods["uid-1"].given[0].reported
@@ -56,7 +56,7 @@ def test_an_unreadable_file_is_kept_aside(tmp_path: Path, content: bytes) -> Non
 
 
 def test_the_file_is_plain_json(tmp_path: Path) -> None:
-    checkpoint.Checkpoint(tmp_path / "agent.json").record("uid-1", RECORD)
+    checkpoint.Checkpoint(tmp_path / "agent.json").add("uid-1", "nlp", "train", [GIVEN])
     stored = json.loads((tmp_path / "agent.json").read_text())
     assert stored["pods"]["uid-1"]["given"][0] == {
         "container": "main",

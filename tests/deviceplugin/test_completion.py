@@ -21,8 +21,7 @@ def web() -> Iterator[Web]:
 def record_of(folder: Path, *uids: str, containers: Sequence[str] = ("main",)) -> checkpoint.Checkpoint:
     record = checkpoint.Checkpoint(folder / "agent.json")
     for uid in uids:
-        given = tuple(checkpoint.Given(name, ("GPU-a",)) for name in containers)
-        record.record(uid, checkpoint.PodRecord("nlp", uid, given))
+        record.add(uid, "nlp", uid, [checkpoint.Given(name, ("GPU-a",)) for name in containers])
     return record
 
 
@@ -44,8 +43,7 @@ def test_a_container_served_later_is_reported_alone(tmp_path: Path, web: Web) ->
     record = record_of(tmp_path, "uid-1", containers=["fetch"])
     reports = reporter(web.url, record)
     reports.step()
-    before = record.pods["uid-1"]
-    record.record("uid-1", checkpoint.PodRecord("nlp", "uid-1", (*before.given, checkpoint.Given("main", ("GPU-a",)))))
+    record.add("uid-1", "nlp", "uid-1", [checkpoint.Given("main", ("GPU-a",))])
     reports.step()
     assert [report["container"] for report in web.reports] == ["fetch", "main"]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +43,10 @@ class Bench:
         self.cards = Cards()
         self.record = checkpoint.Checkpoint(folder / "agent.json")
         self.directories = folder / "containers"
-        self.tidier = tidy.Tidier(NODE, cluster, self.record, self.cards, self.directories, QUIET_S, lambda: NOW_S)
+        self.turn = threading.Lock()
+        self.tidier = tidy.Tidier(
+            NODE, cluster, self.record, self.cards, self.directories, self.turn, QUIET_S, lambda: NOW_S
+        )
 
     def directory(self, name: str, age_s: float) -> Path:
         path = self.directories / name
@@ -65,6 +70,20 @@ def test_only_quiet_directories_of_gone_pods_are_removed(tmp_path: Path) -> None
     assert not removed.exists()
 
 
+def test_a_pod_served_meanwhile_is_never_forgotten(tmp_path: Path) -> None:
+    """The list is taken with the turn, so nobody can be served between it and the forgetting."""
+    taken: list[bool] = []
+
+    class Watched(Cluster):
+        def send(self, call: Any, *, timeout_s: float | None = None) -> Any:
+            taken.append(bench.turn.locked())
+            return super().send(call, timeout_s=timeout_s)
+
+    bench = Bench(tmp_path, Watched())
+    bench.tidier.step()
+    assert (taken, bench.turn.locked()) == ([True], False)
+
+
 def test_without_an_answer_nothing_is_removed(tmp_path: Path) -> None:
     cluster = Cluster()
     bench = Bench(tmp_path, cluster)
@@ -78,7 +97,7 @@ def test_without_an_answer_nothing_is_removed(tmp_path: Path) -> None:
 def test_a_mig_instance_in_use_keeps_its_record_until_it_is_destroyed(tmp_path: Path, busy: bool) -> None:
     bench = Bench(tmp_path, Cluster())
     given = checkpoint.Given("main", (GPU_A,), ((GPU_A, "1g.5gb", 6, 1),))
-    bench.record.record("uid-gone", checkpoint.PodRecord("nlp", "gone", (given,)))
+    bench.record.add("uid-gone", "nlp", "gone", [given])
     bench.cards.busy = busy
     bench.tidier.step()
     assert set(bench.record.pods) == ({"uid-gone"} if busy else set())
