@@ -107,58 +107,13 @@ def _nodes(query: Any) -> dict[str, rows.NodeRow]:
 def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
     """(node, device) of each registered device without conflict."""
     found = Device.objects.filter(node__in=nodes, registered=True, conflict=False).order_by()
-    columns = (
-        "node_id",
-        "uuid",
-        "index",
-        "vendor",
-        "model",
-        "memory_mib",
-        "core_percent",
-        "slots",
-        "numa",
-        "mode",
-        "healthy",
-        "mig_profiles",
-        "cordoned",
-        "cordoned_on_node",
-        "reserved_mib",
-    )
-    for (
-        node,
-        uuid,
-        index,
-        vendor,
-        model,
-        memory,
-        cores,
-        slots,
-        numa,
-        mode,
-        healthy,
-        mig,
-        cordoned,
-        on_node,
-        reserved,
-    ) in found.values_list(*columns):
-        yield (
-            node,
-            devices.Device(
-                uuid,
-                index,
-                vendor,
-                model,
-                memory,
-                cores,
-                slots,
-                numa,
-                mode,
-                healthy,
-                tuple(map(mig_profile, mig)),
-                cordoned or on_node,
-                reserved,
-            ),
-        )
+    plain = ("uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy")
+    others = ("node_id", "mig_profiles", "cordoned", "cordoned_on_node", "reserved_mib")
+    for row in found.values(*plain, *others):
+        node, on_node = row.pop("node_id"), row.pop("cordoned_on_node")
+        row["cordoned"] = row["cordoned"] or on_node
+        row["mig_profiles"] = tuple(map(mig_profile, row["mig_profiles"]))
+        yield node, devices.Device(**row)
 
 
 def mig_profile(stored: Mapping[str, Any]) -> devices.MigProfile:
