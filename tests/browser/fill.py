@@ -51,6 +51,14 @@ def everything() -> None:
         cluster_id=ledger.cluster_id(), pod_uid="uid-next", at=now, since=now, reason="CardInsufficientCore",
         summary="0/5 nodes: 5 CardInsufficientCore",
     )  # fmt: skip
+    models.Trace.objects.create(
+        cluster_id=ledger.cluster_id(), pod_uid="uid-big", namespace="cv", pod_name="big", verdict="refused",
+        summary="0/6 nodes: 6 CardInsufficientMemory", reason="CardInsufficientMemory", first_at=now, last_at=now,
+    )  # fmt: skip
+    models.DeniedAsk.objects.create(
+        cluster_id=ledger.cluster_id(), namespace="nlp", owner="ReplicaSet/web", message="needs 8, free 2",
+        first_at=now, last_at=now, times=3,
+    )  # fmt: skip
     with ledger.transaction(cause="test") as entry:
         findings.finding_raise(entry, kind="lock-stale", subject="n2", message="lock of n2 is old", evidence={})
 

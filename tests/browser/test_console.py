@@ -16,7 +16,8 @@ pytestmark = pytest.mark.browser
 
 PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/devices/GPU-m1-0", "/pods", "/pods?state=pending",
-    "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/namespaces/nlp", "/tenants/labs", "/findings", "/activity",
+    "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/namespaces/nlp", "/tenants/labs", "/findings",
+    "/activity",
 )  # fmt: skip
 NARROW = {"viewport": {"width": 360, "height": 740}}
 
