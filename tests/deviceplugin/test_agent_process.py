@@ -133,7 +133,14 @@ def test_its_metrics_say_what_was_granted_and_refused(rig: Rig, stub: StubKubele
     assert 'hami_platform_agent_devices{health="healthy"} 2.0' in lines
 
 
-def test_it_fits_into_80_mib_and_loads_no_django(rig: Rig, stub: StubKubelet) -> None:
+def test_it_loads_neither_django_nor_a_database() -> None:
+    program = "import sys, deviceplugin.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"django", "rest_framework", "celery", "psycopg", "sqlite3", "accounting", "scheduler_ext"}
+
+
+def test_it_fits_into_80_mib(rig: Rig, stub: StubKubelet) -> None:
     rig.start()
     stub.wait(lambda k: k.lists)
     until(rig.lease)
