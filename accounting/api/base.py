@@ -6,7 +6,7 @@ import hmac
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from knox.auth import TokenAuthentication
 from rest_framework import authentication, generics, pagination, permissions, views
@@ -94,7 +94,7 @@ class Pages(pagination.LimitOffsetPagination):
 class Endpoint(views.APIView):
     """Base of all endpoints."""
 
-    schema = problems.ProblemSchema()
+    schema: Any = problems.ProblemSchema()
     permission_classes: Any = (permissions.IsAuthenticated, Scoped)
     authentication_classes: Any = (TokenAuthentication, authentication.SessionAuthentication)
 
@@ -121,6 +121,17 @@ class ListEndpoint(Endpoint, generics.ListAPIView[Any]):
 
     pagination_class = Pages
     filter_backends: Any = ()
+
+
+class NothingHere(Endpoint):
+    """Addresses that do not exist: a problem, like every other error."""
+
+    schema = None
+    permission_classes: Any = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Whatever the method."""
+        raise Http404(f"nothing at {request.path}")
 
 
 def _plain(request: Request) -> HttpRequest:

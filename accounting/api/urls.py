@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from accounting.api import agent, quotas, reads
+from accounting.api import agent, base, quotas, reads
 
 app_name = "api"
 
@@ -26,4 +26,5 @@ urlpatterns = [
     path("v1/journal", reads.JournalEndpoint.as_view(), name="journal"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api:schema"), name="docs"),
+    path("<path:rest>", base.NothingHere.as_view()),
 ]
