@@ -92,6 +92,8 @@ def cards_of(settings: env.Settings, tuned_: tuning.Tuning, environ: Mapping[str
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Exit status: 0 after a clean stop, 1 after a fault, 2 for settings that cannot be used."""
+    stop = loops.Stop()
+    _stop_on_signals(stop)
     try:
         flags, ignored = env_flags.variables_of(arguments)
         settings = env.load({**environ, **flags})
@@ -115,8 +117,6 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         return 2
     if ignored:
         logs.get(__name__).info("flags_without_effect", flags=",".join(ignored))
-    stop = loops.Stop()
-    _stop_on_signals(stop)
     with record:
         return agent.Agent(options, cards, kube, stop).run()
 
