@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Final
 
-from hami_platform.demo import fleet, installation, looks, ports, supervisor, workloads
+from hami_platform.demo import fleet, installation, leftovers, looks, ports, supervisor, workloads
 from hami_platform.demo.supervisor import say
 
 FAILED, STOPPED = 1, 0
@@ -61,7 +61,9 @@ def _folders(keep: pathlib.Path | None) -> Iterator[tuple[pathlib.Path, pathlib.
     """(everything, sockets), of which only a kept folder stays. Raises Unusable."""
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise installation.Unusable(f"{keep} is not empty: name a new folder")
-    own = pathlib.Path(tempfile.mkdtemp(prefix="hami-demo-"))
+    leftovers.sweep(pathlib.Path(tempfile.gettempdir()))
+    own = pathlib.Path(tempfile.mkdtemp(prefix=leftovers.PREFIX))
+    lock = leftovers.mark(own)
     try:
         if keep is None:
             yield own / "run", own / "s"
@@ -70,6 +72,7 @@ def _folders(keep: pathlib.Path | None) -> Iterator[tuple[pathlib.Path, pathlib.
             yield keep.resolve(), own / "s"
     finally:
         shutil.rmtree(own, ignore_errors=True)
+        lock.close()
 
 
 def _run(made: installation.Installation, asked: argparse.Namespace) -> int:
