@@ -11,10 +11,11 @@ from accounting.models import Device, Node
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, cluster, device_page, holders, pods, quota_bars
 
-WITH_CARDS = 1000
-"""Up to this many devices each cell carries a card with its holders; beyond, only its title."""
+CELLS = 1000
+"""Up to this many devices each has a cell; beyond, each node has a block."""
 
 BARS = 4
+SHOWN = 500
 
 
 @console
@@ -29,7 +30,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         return {
             "figures": figures,
             "heat": cluster.heat_map(view, reach),
-            "cards": figures.devices.total <= WITH_CARDS,
+            "blocks": figures.devices.total > CELLS,
             "waiting": waiting[:6],
             "reasons": pods.by_reason(waiting),
             "denied": pods.denied(reach, limit=5),
@@ -77,12 +78,14 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 
 @console
 def devices(request: HttpRequest) -> HttpResponse:
-    """Every registered device with what is held of it."""
+    """Every registered device with what is held of it; `text` narrows by node, model, uuid or mark."""
     view, reach = view_now(), access.reach_for(request)
+    text = request.GET.get("text", "").strip()
 
     def content() -> dict[str, Any]:
-        cells = [cell for group in cluster.heat_map(view, reach) for row in group.rows for cell in row.cells]
-        return {"cells": cells}
+        found = [cell for group in cluster.heat_map(view, reach) for row in group.rows for cell in row.cells]
+        cells = [cell for cell in found if not text or text.lower() in _searched(cell)]
+        return {"cells": cells[:SHOWN], "count": len(cells), "text": text}
 
     return live_page(request, "devices", view, content, title="Devices", nav="devices")
 
@@ -100,6 +103,11 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
         return {"page": page, "slots": device_page.slots(page.state), "twins": len(rows) > 1}
 
     return live_page(request, "device", view, content, title=uuid, nav="devices")
+
+
+def _searched(cell: cluster.Cell) -> str:
+    device = cell.state.device
+    return f"{cell.node} {device.uuid} {device.model} {device.vendor} {cell.words}".lower()
 
 
 def _sums(state: Any) -> cluster.Figure | None:

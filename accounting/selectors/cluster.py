@@ -61,14 +61,12 @@ class Cell:
     @property
     def fill(self) -> tuple[int, int]:
         """Top and height of the memory fill, in the cell's 28 units."""
-        height = 26 * self.memory_share // 100
-        return 27 - height, height
+        return drawn(self.memory_share)
 
     @property
     def side(self) -> tuple[int, int]:
         """Top and height of the bar of cores."""
-        height = 26 * self.core_share // 100
-        return 27 - height, height
+        return drawn(self.core_share)
 
     @property
     def glyph(self) -> str:
@@ -88,6 +86,34 @@ class HeatRow:
     node: str
     blocked: str
     cells: tuple[Cell, ...]
+
+    @property
+    def memory_share(self) -> int:
+        """Per hundred of the devices' registered memory that is held or kept back, at most 100."""
+        total = sum(one.state.device.memory_mib for one in self.cells)
+        taken = sum(one.state.held.memory_mib + one.state.device.reserved_mib for one in self.cells)
+        return min(100, taken * 100 // total) if total else 0
+
+    @property
+    def core_share(self) -> int:
+        """Per hundred of the devices' registered cores that is held, at most 100."""
+        total = sum(one.state.device.core_percent for one in self.cells)
+        return min(100, sum(one.state.held.core_percent for one in self.cells) * 100 // total) if total else 0
+
+    @property
+    def fill(self) -> tuple[int, int]:
+        """Top and height of the memory fill, in a block's 28 units."""
+        return drawn(self.memory_share)
+
+    @property
+    def side(self) -> tuple[int, int]:
+        """Top and height of the bar of cores."""
+        return drawn(self.core_share)
+
+    @property
+    def marked(self) -> int:
+        """How many of the devices have a mark."""
+        return sum(1 for one in self.cells if one.marks)
 
 
 @dataclass(slots=True)
@@ -140,6 +166,12 @@ def cells_of(
         key = one.device.key
         here = tuple(pods.get(key, []) + people.get(key, []))
         yield Cell(node, one, marks_of(one, by_people=key in people), here)
+
+
+def drawn(share: int) -> tuple[int, int]:
+    """Top and height of a share per hundred, from below, in 28 units with a border."""
+    height = 26 * share // 100
+    return 27 - height, height
 
 
 def marks_of(state: DeviceState, *, by_people: bool) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from accounting import ledger, models
+from accounting.pages import overview
 from accounting.services import devices, holds, login_links, namespaces, people, quotas, tenants
 from hami_platform import env
 from hami_platform.domain.devices import MigPlacement, MigUse
@@ -267,6 +268,16 @@ def test_heat_map_asks_no_query_per_device(desk: Client, django_assert_max_num_q
     text_of(desk, "cluster")
     with django_assert_max_num_queries(25):  # type: ignore[operator]
         assert text_of(desk, "cluster").count('class="cell"') == 40
+
+
+def test_big_cluster_is_shown_in_blocks_of_nodes(desk: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "CELLS", 10)
+    for n in range(3):
+        rows.node(f"n{n}", count=4)
+    rows.pod(shares=[Given("GPU-n1-0", 24576)])
+    page = text_of(desk, "cluster")
+    assert page.count('class="cell"') == 3
+    assert "n1: 25 % of memory, 5 % of cores held" in page
 
 
 # -- Safety
