@@ -31,9 +31,9 @@ def plugin(platform: Platform) -> Iterator[hami_plugin.HamiPlugin]:
     api.create("/api/v1/nodes", nodes.gpu_node(NODE, gpus=2, agent=False))
     eventually("its cards are known", lambda: nodes.device_uuid(NODE, 1) in platform.ledger.devices())
     # Under its own name: the webhook lets nobody else change what the scheduler wrote.
-    with contextlib.closing(platform.plane.acting_as(access.PLUGIN_USER)) as own:
-        with hami_plugin.HamiPlugin(own, (NODE,)) as serving:
-            yield serving
+    own = platform.plane.acting_as(access.PLUGIN_USER)
+    with contextlib.closing(own), hami_plugin.HamiPlugin(own, (NODE,)) as serving:
+        yield serving
     api.delete(f"/api/v1/nodes/{NODE}")
     eventually("its cards are gone", lambda: nodes.device_uuid(NODE, 1) not in platform.ledger.devices())
 
