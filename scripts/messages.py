@@ -23,6 +23,7 @@ _TEMPLATES: Final = ("templates", "accounting")
 _KEYWORDS: Final = {
     **extract.DEFAULT_KEYWORDS,
     "gettext_lazy": None,
+    "lazy": None,
     "gettext_noop": None,
     "ngettext_lazy": (1, 2),
     "pgettext_lazy": ((1, "c"), 2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
 
 from accounting import ledger
 from accounting.models import Namespace, Quota, Tenant
@@ -20,14 +21,17 @@ from accounting.services import quotas
 from accounting.services.errors import InvalidInput
 from hami_platform.domain.quota import Limits, Selector
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 AT = "%Y-%m-%dT%H:%M"
 
 
-def _whole(label: str, help_text: str = "") -> forms.IntegerField:
+def _whole(label: StrOrPromise, help_text: StrOrPromise = "") -> forms.IntegerField:
     return forms.IntegerField(label=label, help_text=help_text, required=False, min_value=0)
 
 
-def _moment(label: str) -> forms.DateTimeField:
+def _moment(label: StrOrPromise) -> forms.DateTimeField:
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=AT)
     return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text="UTC")
 
@@ -35,19 +39,26 @@ def _moment(label: str) -> forms.DateTimeField:
 class QuotaForm(forms.Form):
     """Limits of one scope. Empty is no limit, 0 is nothing."""
 
-    memory_mib = _whole("Memory, MiB", "MiB, not bytes: 16 GiB is 16384.")
-    core_percent = _whole("Cores, %", "100 is one whole device.")
-    devices = _whole("Shares of devices")
-    pod_memory_mib = _whole("Memory of one pod, MiB")
-    pod_core_percent = _whole("Cores of one pod, %")
-    pod_devices = _whole("Shares of one pod")
-    device_memory_mib = _whole("Memory of one share, MiB")
-    vendor = forms.CharField(max_length=32, required=False, help_text="Count only this vendor's devices.")
-    model_pattern = forms.CharField(max_length=128, required=False, help_text="For example *A100*.")
-    valid_from = _moment("Valid from")
-    valid_until = _moment("Valid until")
+    memory_mib = _whole(lazy("Memory, MiB"), lazy("MiB, not bytes: 16 GiB is 16384."))
+    core_percent = _whole(lazy("Cores, %"), lazy("100 is one whole device."))
+    devices = _whole(lazy("Shares of devices"))
+    pod_memory_mib = _whole(lazy("Memory of one pod, MiB"))
+    pod_core_percent = _whole(lazy("Cores of one pod, %"))
+    pod_devices = _whole(lazy("Shares of one pod"))
+    device_memory_mib = _whole(lazy("Memory of one share, MiB"))
+    vendor = forms.CharField(
+        label=lazy("Vendor"), max_length=32, required=False, help_text=lazy("Count only this vendor's devices.")
+    )
+    model_pattern = forms.CharField(
+        label=lazy("Model pattern"), max_length=128, required=False, help_text=lazy("For example *A100*.")
+    )
+    valid_from = _moment(lazy("Valid from"))
+    valid_until = _moment(lazy("Valid until"))
     reason = forms.CharField(
-        max_length=2000, widget=forms.Textarea(attrs={"rows": 2}), help_text="Kept in the history."
+        label=lazy("Reason"),
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=lazy("Kept in the history."),
     )
     version = forms.IntegerField(widget=forms.HiddenInput)
 
