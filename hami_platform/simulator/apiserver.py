@@ -8,7 +8,6 @@ import threading
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
@@ -221,14 +220,15 @@ class ApiServer:
     def _delete_collection(self, target: paths.Target, request: Request) -> bodies.Outcome:
         if "deletecollection" not in target.resource.verbs:
             raise errors.method_not_allowed()
-        deleted: list[Any] = []
-        for stored in self._lists.matching(target, request):
-            one = paths.Target(target.resource, *stored.key)
-            deleted.append(self._rest.removal.delete(one, request).obj)
+        found = self._lists.matching(target, request)
+        items = [{key: value for key, value in one.obj.items() if key not in ("kind", "apiVersion")} for one in found]
+        revision = str(self.store.revision)
+        for stored in found:
+            self._rest.removal.delete(paths.Target(target.resource, *stored.key), request)
         resource = target.resource
-        return bodies.Outcome(
-            {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}, "items": deleted}
-        )
+        meta = {"resourceVersion": revision}
+        answer = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": meta, "items": items}
+        return bodies.Outcome(answer)
 
     def _shown(self, target: paths.Target, request: Request, outcome: bodies.Outcome) -> Response:
         obj = outcome.obj

@@ -37,6 +37,8 @@ def answer(request: Request) -> Response | None:
         return _aggregated(request, "") or _json(_core_versions(request))
     if parts == ["apis"]:
         return _aggregated(request, "named") or _json(_groups())
+    if parts[:1] == ["apis"] and parts[1] not in _group_names():
+        return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
     if parts[:1] == ["api"] and len(parts) == 2:
         return _json(_resources("", parts[1]))
     if parts[:1] == ["apis"] and len(parts) == 2:
@@ -79,8 +81,6 @@ def _group_entry(name: str) -> Obj:
 
 
 def _group(name: str) -> Obj:
-    if name not in _group_names():
-        raise errors.no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(name)}
 
 

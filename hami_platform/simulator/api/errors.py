@@ -49,13 +49,15 @@ class Cause:
             "FieldValueForbidden": "Forbidden",
             "FieldValueNotSupported": "Unsupported value",
             "FieldValueDuplicate": "Duplicate value",
+            "FieldValueTooLong": "Too long",
         }
-        return f"{words[self.kind]}: {self.text}"
+        return f"{words[self.kind]}: {self.text}" if self.text else words[self.kind]
 
 
 def bad_value(field: str, value: Any, text: str) -> Cause:
     """`field: Invalid value: "value": text`."""
-    return Cause(field, "FieldValueInvalid", f'"{value}": {text}')
+    shown = value if isinstance(value, int | float) else f'"{value}"'
+    return Cause(field, "FieldValueInvalid", f"{shown}: {text}")
 
 
 def unsupported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
@@ -97,6 +99,14 @@ def already_exists(resource: Resource, name: str) -> ApiError:
     return ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', _details(resource, name))
 
 
+def storage_conflict(resource: Resource, key: tuple[str, str], field: str, given: str, found: str) -> ApiError:
+    """409 from the storage layer: a uid or resourceVersion precondition that does not hold."""
+    where = "/".join(("/registry", resource.plural, *filter(None, key)))
+    text = f"Precondition failed: {field} in precondition: {given}, {field} in object meta: {found}"
+    said = f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: {text}"
+    return conflict(resource, key[1], said)
+
+
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -111,7 +121,7 @@ def conflict(resource: Resource, name: str, text: str = MODIFIED, sub: str = "")
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422 with every wrong field."""
     full = f"{kind}.{group}" if group else kind
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     said = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     details: Obj = {"name": name, "kind": kind, "causes": [_cause(cause) for cause in causes]}
     if group:
@@ -133,9 +143,13 @@ def unprocessable(message: str) -> ApiError:
     return ApiError(422, "Invalid", message, {})
 
 
-def forbidden(resource: Resource, name: str, text: str) -> ApiError:
-    """403."""
-    return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {text}', _details(resource, name))
+def terminating(resource: Resource, name: str, namespace: str) -> ApiError:
+    """403 for a new object in a namespace that is going away."""
+    text = f"unable to create new content in namespace {namespace} because it is being terminated"
+    details = _details(resource, name)
+    cause = f"namespace {namespace} is being terminated"
+    details["causes"] = [{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]
+    return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {text}', details)
 
 
 def unauthorized() -> ApiError:

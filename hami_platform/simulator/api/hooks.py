@@ -84,7 +84,7 @@ def _client(client: Obj, field: str) -> list[errors.Cause]:
         return [errors.required(field, "exactly one of url or service is required")]
     if url is not None and not str(url).startswith("https://"):
         text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-        return [errors.bad_value(f"{field}.url", url, text)]
+        return [errors.bad_value(f"{field}.url", str(url).partition(":")[0], text)]
     if url is not None and "?" in str(url):
         return [errors.bad_value(f"{field}.url", url, "query parameters are not permitted in the URL")]
     return []

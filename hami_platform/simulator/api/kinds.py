@@ -6,8 +6,18 @@ which part of an object a request may touch.
 
 from __future__ import annotations
 
-from hami_platform.simulator.api import errors, hooks, pods, registry, resources, shape
+from hami_platform.simulator.api import errors, hooks, names, pods, registry, resources
 from hami_platform.simulator.api.types import Obj, Resource, metadata
+
+# Go writes these of an Event whether they are set or not.
+_EVENT_ZEROS: Obj = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
 
 
 def default(resource: Resource, obj: Obj) -> None:
@@ -15,7 +25,8 @@ def default(resource: Resource, obj: Obj) -> None:
     if resource is registry.PODS:
         pods.set_defaults(obj)
         for condition in (obj.get("status") or {}).get("conditions") or []:
-            condition.setdefault("lastProbeTime", None)  # Go writes this zero time as null, never leaves it out
+            for time in ("lastProbeTime", "lastTransitionTime"):
+                condition.setdefault(time, None)  # Go writes a zero time as null, it never leaves it out
     elif resource is registry.NODES:
         _canonical(obj, "status", ("capacity", "allocatable"))
     elif resource is registry.QUOTAS:
@@ -25,6 +36,9 @@ def default(resource: Resource, obj: Obj) -> None:
         metadata(obj).setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata(obj).get("name", "")
     elif resource is registry.MUTATING:
         hooks.set_defaults(obj)
+    elif resource is registry.EVENTS:
+        for key, value in _EVENT_ZEROS.items():
+            obj.setdefault(key, value)
 
 
 def _canonical(obj: Obj, part: str, keys: tuple[str, ...]) -> None:
@@ -45,8 +59,7 @@ def prepare_create(resource: Resource, obj: Obj) -> None:
         obj.setdefault("spec", {})
         obj.setdefault("status", {})
     elif resource is registry.QUOTAS:
-        # The quota controller would copy it a moment later; nothing here counts use.
-        obj["status"] = {"hard": dict((obj.get("spec") or {}).get("hard") or {})}
+        obj["status"] = {}
 
 
 def prepare_update(resource: Resource, new: Obj, old: Obj, sub: str) -> None:
@@ -59,8 +72,6 @@ def prepare_update(resource: Resource, new: Obj, old: Obj, sub: str) -> None:
             new["status"] = old["status"]
         else:
             new.pop("status", None)
-    if resource is registry.QUOTAS and not sub:
-        new["status"] = {**(new.get("status") or {}), "hard": dict((new.get("spec") or {}).get("hard") or {})}
     if resource.plural in ("pods", "mutatingwebhookconfigurations"):
         changed = any(new.get(key) != old.get(key) for key in ("spec", "webhooks"))
         metadata(new)["generation"] = metadata(old).get("generation", 1) + changed
@@ -68,7 +79,7 @@ def prepare_update(resource: Resource, new: Obj, old: Obj, sub: str) -> None:
 
 def create_causes(resource: Resource, obj: Obj) -> list[errors.Cause]:
     """Everything that is wrong with a new object."""
-    causes = shape.metadata_causes(resource, metadata(obj))
+    causes = names.metadata_causes(resource, metadata(obj))
     if resource is registry.PODS:
         causes += pods.create_causes(obj)
     elif resource is registry.MUTATING:
@@ -82,7 +93,7 @@ def create_causes(resource: Resource, obj: Obj) -> list[errors.Cause]:
 
 def update_causes(resource: Resource, new: Obj, old: Obj, sub: str) -> list[errors.Cause]:
     """Everything that is wrong with an update."""
-    causes = shape.metadata_causes(resource, metadata(new))
+    causes = names.metadata_causes(resource, metadata(new))
     if resource is registry.PODS and not sub:
         causes += pods.update_causes(new, old)
         if not causes:

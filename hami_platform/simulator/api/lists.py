@@ -155,6 +155,8 @@ class Lists:
                     )
                 ],
             )
+        if asked and not asked.isdigit():
+            raise errors.ApiError(500, "", f'strconv.ParseUint: parsing "{asked}": invalid syntax')
         after = None if initial or asked in ("", "0") else _revision(asked)
         timeout_s = float(request.query.get("timeoutSeconds") or random.uniform(1800, 3600))  # noqa: S311
         stream = _Watch(self, target, form, wanted, bookmarks=request.flag("allowWatchBookmarks"))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hami_platform.simulator.api import errors, resources, shape
+from hami_platform.simulator.api import errors, names, resources, shape
 from hami_platform.simulator.api.types import Obj, copied, now_text
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 _NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_POLICIES = ("Always", "OnFailure", "Never")
 _IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -60,6 +61,9 @@ def _container_defaults(container: Obj) -> None:
     image = str(container.get("image", ""))
     tag = image.rpartition("/")[2].partition(":")[2]
     container.setdefault("imagePullPolicy", "Always" if tag in ("", "latest") else "IfNotPresent")
+    for variable in container.get("env") or []:
+        if variable.get("value") == "":
+            del variable["value"]  # Go does not write an empty one
     for port in container.get("ports") or []:
         port.setdefault("protocol", "TCP")
 
@@ -131,10 +135,9 @@ def prepare_create(pod: Obj) -> None:
         pod["status"]["conditions"] = [
             {
                 "type": "PodScheduled",
-                "observedGeneration": 1,
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": now_text(),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
@@ -161,26 +164,14 @@ def create_causes(pod: Obj) -> list[errors.Cause]:
     causes = _container_causes(pod)
     if not spec.get("containers"):
         causes.append(errors.required("spec.containers"))
-    if spec["restartPolicy"] not in ("Always", "OnFailure", "Never"):
-        causes.append(
-            errors.Cause(
-                "spec.restartPolicy",
-                "FieldValueNotSupported",
-                f'"{spec["restartPolicy"]}": supported values: "Always", "OnFailure", "Never"',
-            )
-        )
+    if spec["restartPolicy"] not in _POLICIES:
+        causes.append(errors.unsupported("spec.restartPolicy", spec["restartPolicy"], _POLICIES))
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or []]
     for index, name in enumerate(gates):
-        if not shape.is_qualified_name(name):
-            causes.append(
-                errors.bad_value(
-                    f"spec.schedulingGates[{index}].name",
-                    name,
-                    "name part must consist of alphanumeric characters, '-', '_' or '.'",
-                )
-            )
-        elif name in gates[:index]:
-            causes.append(errors.Cause(f"spec.schedulingGates[{index}]", "FieldValueDuplicate", f'"{name}"'))
+        field = f"spec.schedulingGates[{index}]"
+        causes += [errors.bad_value(f"{field}.name", name, text) for text in names.key_faults(name)]
+        if name in gates[:index]:
+            causes.append(errors.Cause(field, "FieldValueDuplicate", f'"{name}"'))
     if gates and spec.get("nodeName"):
         causes.append(
             errors.forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
@@ -189,36 +180,24 @@ def create_causes(pod: Obj) -> list[errors.Cause]:
 
 
 def _container_causes(pod: Obj) -> list[errors.Cause]:
+    """App containers are looked at before init containers, as in the real server."""
     causes: list[errors.Cause] = []
-    names: set[str] = set()
-    for kind, index, container in containers(pod):
+    seen: set[str] = set()
+    for kind, index, container in sorted(containers(pod), key=lambda item: item[0] != "containers"):
         field, name = f"spec.{kind}[{index}]", str(container.get("name") or "")
         if not name:
             causes.append(errors.required(f"{field}.name"))
-        elif not shape.is_label(name):
-            causes.append(
-                errors.bad_value(
-                    f"{field}.name",
-                    name,
-                    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'",
-                )
-            )
-        elif name in names:
+        else:
+            causes += names.label_causes(f"{field}.name", name)
+        if name in seen:
             causes.append(errors.Cause(f"{field}.name", "FieldValueDuplicate", f'"{name}"'))
-        names.add(name)
+        seen.add(name)
         if not container.get("image"):
             causes.append(errors.required(f"{field}.image"))
-        if (
-            container.get("restartPolicy")
-            and kind == "initContainers"
-            and container["restartPolicy"] not in ("Always", "OnFailure", "Never")
-        ):
-            causes.append(
-                errors.bad_value(
-                    f"{field}.restartPolicy", container["restartPolicy"], "supported values: Always, OnFailure, Never"
-                )
-            )
-        causes.extend(resources.container_causes(container, field))
+        policy = container.get("restartPolicy")
+        if policy and policy not in _POLICIES:
+            causes.append(errors.unsupported(f"{field}.restartPolicy", policy, _POLICIES))
+        causes += resources.container_causes(container, field)
     return causes
 
 
@@ -285,7 +264,6 @@ def bind(pod: Obj, node: str, annotations: Obj, labels: Obj) -> None:
             meta[key] = {**(meta.get(key) or {}), **found}
     condition = {
         "type": "PodScheduled",
-        "observedGeneration": meta.get("generation", 1),
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": now_text(),

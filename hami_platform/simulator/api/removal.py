@@ -30,36 +30,25 @@ class Removal:
         while True:
             stored = bodies.stored(self._store, target)
             _check_delete(resource, stored, options.get("preconditions") or {})
-            if dry:
-                return _deleted(resource, stored.obj)
             try:
-                return _deleted(
-                    resource, self._delete_once(resource, target, stored, None if grace is None else int(grace))
-                )
+                answered = self._delete_once(resource, target, stored, None if grace is None else int(grace), dry=dry)
             except Stale:
                 continue
+            return _deleted(resource, answered)
 
-    def _delete_once(self, resource: Resource, target: Target, stored: Stored, grace: int | None) -> Obj:
+    def _delete_once(self, resource: Resource, target: Target, stored: Stored, grace: int | None, *, dry: bool) -> Obj:
         if resource is registry.NAMESPACES:
-            return self._delete_namespace(stored)
-        new = copied(stored.obj)
-        meta = new["metadata"]
-        grace = _grace_s(new, grace) if resource is registry.PODS else 0
-        held = meta.get("deletionGracePeriodSeconds")
-        if grace == 0 and not meta.get("finalizers"):
-            if resource is registry.PODS:
-                meta.setdefault("deletionTimestamp", now_text())
-                meta["deletionGracePeriodSeconds"] = 0
+            return stored.obj if dry else self._delete_namespace(stored)
+        new, grace_s = _marked(resource, stored.obj, grace)
+        if dry:
+            return new
+        if grace_s == 0 and not new["metadata"].get("finalizers"):
             gone = self._store.remove(resource, target.key, expected=stored, last=new).obj
             self.settle(target.namespace)
             return gone
-        if held is not None and grace >= held:
-            return stored.obj  # a longer grace never prolongs
-        meta["deletionTimestamp"] = (datetime.now(UTC) + timedelta(seconds=grace)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        meta["deletionGracePeriodSeconds"] = grace
-        if "generation" in meta:
-            meta["generation"] += 1
-        return self._store.put(resource, target.key, shape.ordered(resource, new), expected=stored).obj
+        if new == stored.obj:
+            return new
+        return self._store.put(resource, target.key, new, expected=stored).obj
 
     def _delete_namespace(self, stored: Stored) -> Obj:
         name, new = stored.key[1], copied(stored.obj)
@@ -100,12 +89,35 @@ class Removal:
             pass  # another thread let it go
 
 
+_GONE = {
+    "uid": ("UID", "The object might have been deleted and then recreated"),
+    "resourceVersion": ("ResourceVersion", "The object might have been modified"),
+}
+
+
 def _check_delete(resource: Resource, stored: Stored, wanted: Obj) -> None:
-    meta = stored.obj["metadata"]
-    for key, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    meta, name = stored.obj["metadata"], stored.key[1]
+    for key, (word, hint) in _GONE.items():
         if wanted.get(key) and wanted[key] != meta[key]:
-            text = f"Precondition failed: {word} in precondition: {wanted[key]}, {word} in object meta: {meta[key]}"
-            raise errors.conflict(resource, stored.key[1], text)
+            text = f"the {word} in the precondition ({wanted[key]}) does not match the {word} in record ({meta[key]})"
+            said = f'Operation cannot be fulfilled on {resource.kind} "{name}": {text}. {hint}'
+            raise errors.ApiError(409, "Conflict", said, {"name": name, "kind": resource.kind})
+
+
+def _marked(resource: Resource, obj: Obj, asked: int | None) -> tuple[Obj, int]:
+    """The object with its deletion written into it, and the grace that is left; a longer grace never prolongs."""
+    new = copied(obj)
+    meta = new["metadata"]
+    grace_s = _grace_s(new, asked) if resource is registry.PODS else 0
+    held = meta.get("deletionGracePeriodSeconds")
+    if (held is not None and grace_s >= held > 0) or (resource is not registry.PODS and not meta.get("finalizers")):
+        return new, grace_s
+    if "deletionTimestamp" not in meta and "generation" in meta:
+        meta["generation"] += 1
+    if held is None or grace_s < held:
+        meta["deletionTimestamp"] = (datetime.now(UTC) + timedelta(seconds=grace_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionGracePeriodSeconds"] = grace_s
+    return shape.ordered(resource, new), grace_s
 
 
 def _grace_s(pod: Obj, asked: int | None) -> int:
@@ -115,9 +127,12 @@ def _grace_s(pod: Obj, asked: int | None) -> int:
     return max(0, int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else asked)
 
 
+_SHOWN = (registry.PODS, registry.NAMESPACES, registry.QUOTAS, registry.SERVICE_ACCOUNTS)
+
+
 def _deleted(resource: Resource, obj: Obj) -> Outcome:
-    """A pod or a namespace comes back as an object, everything else as a Status."""
-    if resource in (registry.PODS, registry.NAMESPACES) or obj["metadata"].get("deletionTimestamp"):
+    """Some kinds come back as objects, everything else as a Status."""
+    if resource in _SHOWN or obj["metadata"].get("deletionTimestamp"):
         return Outcome(obj)
     meta = obj["metadata"]
     details: Obj = {"name": meta["name"], "kind": resource.plural, "uid": meta["uid"]}

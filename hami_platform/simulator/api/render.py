@@ -93,7 +93,7 @@ def frame(resource: Resource, form: Form, kind: str, shown: Item, *, first: bool
 
 def bookmark(resource: Resource, form: Form, revision: int, *, initial_end: bool = False) -> bytes:
     """A bookmark event: an empty object of the kind that carries only a revision."""
-    meta: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
+    meta: Obj = {"resourceVersion": str(revision)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
     obj: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}

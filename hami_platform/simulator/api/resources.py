@@ -6,7 +6,7 @@ Source: Kubernetes pkg/apis/core/v1/defaults.go and pkg/apis/core/validation, v1
 
 from __future__ import annotations
 
-from hami_platform.simulator.api import errors, quantity, shape
+from hami_platform.simulator.api import errors, names, quantity
 from hami_platform.simulator.api.types import Obj
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage", "storage")
@@ -83,11 +83,9 @@ def list_causes(found: Obj, field: str, *, known_only: bool = False) -> list[err
     causes: list[errors.Cause] = []
     for name, amount in found.items():
         at = f"{field}[{name}]"
-        if not shape.is_qualified_name(name):
-            causes.append(
-                errors.bad_value(at, name, "name part must consist of alphanumeric characters, '-', '_' or '.'")
-            )
-        elif known_only and "/" not in name and name not in _NATIVE and not name.startswith("hugepages-"):
+        faults = names.key_faults(name)
+        causes += [errors.bad_value(at, name, text) for text in faults]
+        if not faults and known_only and "/" not in name and name not in _NATIVE and not name.startswith("hugepages-"):
             causes.append(errors.bad_value(at, name, "must be a standard resource for containers"))
         exact = quantity.value(amount)
         if exact < 0:

@@ -36,7 +36,7 @@ class Rest:
         self._check_kind(target, obj)
         meta = metadata(obj)
         if meta.get("resourceVersion"):
-            raise errors.bad_request("resourceVersion should not be set on objects to be created")
+            raise errors.ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_namespace(target, meta)
         self._default(resource, obj, request)
         obj = shape.ordered(resource, obj)
@@ -73,13 +73,26 @@ class Rest:
             if self._store.get(resource, key) is not None:
                 raise errors.already_exists(resource, key[1])
             return obj
+        obj["metadata"]["resourceVersion"] = ""  # the store's; here only for its place among the keys
         try:
-            stored = self._store.put(resource, key, obj, expected=None)
+            stored = self._store.put(resource, key, shape.ordered(resource, obj), expected=None)
         except Stale as lost:
             raise errors.already_exists(resource, key[1]) from lost
         if resource is registry.NAMESPACES:
             self.furnish(key[1])
+        elif resource is registry.QUOTAS:
+            self._count_quota(stored)
         return stored.obj
+
+    def _count_quota(self, stored: Stored) -> None:
+        """What the quota controller writes a moment later; here nothing counts as used."""
+        hard = dict((stored.obj.get("spec") or {}).get("hard") or {})
+        new = copied(stored.obj)
+        new["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+        try:
+            self._store.put(registry.QUOTAS, stored.key, new, expected=stored)
+        except Stale:
+            pass  # changed meanwhile
 
     def furnish(self, namespace: str) -> None:
         """What controllers put into a new namespace: its service account and the root certificate's config map."""
@@ -113,11 +126,7 @@ class Rest:
         if stored is None:
             raise errors.not_found(registry.NAMESPACES, target.namespace)
         if stored.obj["metadata"].get("deletionTimestamp"):
-            raise errors.forbidden(
-                target.resource,
-                str(meta.get("name", "")),
-                f"unable to create new content in namespace {target.namespace} because it is being terminated",
-            )
+            raise errors.terminating(target.resource, str(meta.get("name", "")), target.namespace)
 
     def _attempt(self, target: Target, request: Request, obj: Obj, old: Obj | None) -> Attempt:
         options: Obj = {"kind": bodies.OPTIONS[request.method], "apiVersion": "meta.k8s.io/v1"}
@@ -158,10 +167,9 @@ class Rest:
         if target.resource.namespaced:
             meta.setdefault("namespace", target.namespace)
         if not meta.get("resourceVersion") and not target.resource.unconditional_update:
-            cause = errors.Cause(
-                "metadata.resourceVersion", "FieldValueInvalid", "0x0: must be specified for an update"
-            )
-            raise errors.invalid(target.resource.kind, target.resource.group, target.name, [cause])
+            cause = errors.bad_value("metadata.resourceVersion", 0, "must be specified for an update")
+            # The real server names the resource here, not the kind.
+            raise errors.invalid(target.resource.plural, target.resource.group, target.name, [cause])
         return Outcome(self.change(target, request, lambda _: copied(body)))
 
     def patch(self, target: Target, request: Request) -> Outcome:
@@ -197,13 +205,18 @@ class Rest:
     ) -> Obj:
         old = stored.obj
         new: Obj = shape.without_nulls(build(old))
-        _check_preconditions(resource, target.name, metadata(new), old["metadata"])
+        patched = request.method == "PATCH"
+        _check_preconditions(resource, target, metadata(new), old["metadata"], patched=patched)
         _keep_metadata(metadata(new), old["metadata"])
         kinds.default(resource, new)
         new = shape.ordered(resource, new)
         new = self._webhooks.mutate(self._attempt(target, request, new, old), new)
         kinds.prepare_update(resource, new, old, target.sub)
-        self._refuse(resource, target.name, kinds.update_causes(resource, new, old, target.sub))
+        causes = [
+            *_finalizer_causes(metadata(new), old["metadata"]),
+            *kinds.update_causes(resource, new, old, target.sub),
+        ]
+        self._refuse(resource, target.name, causes)
         return shape.ordered(resource, new)
 
     def _write(self, resource: Resource, target: Target, stored: Stored, new: Obj) -> Obj:
@@ -222,13 +235,23 @@ class Rest:
 
 def _patched(media: str, old: Obj, patch: Any, target: Target) -> Obj:
     if media == patches.JSON_PATCH:
-        return patches.json_patch(old, patch)
+        return _json_patched(old, patch)
     if not isinstance(patch, dict):
         raise errors.bad_request("error decoding patch: not a JSON object")
     if media == patches.APPLY_PATCH:
         return _applied(old, patch, target)
     merged: Obj = patches.merge(old, patch) if media == patches.MERGE_PATCH else patches.strategic(old, patch)
     return copied(merged)
+
+
+def _json_patched(old: Obj, patch: Any) -> Obj:
+    try:
+        return patches.json_patch(old, patch)
+    except errors.ApiError as failure:
+        if failure.code != 422:
+            raise
+        # The real server does not say which operation failed.
+        raise errors.unprocessable("the server rejected our request due to an error in our request") from failure
 
 
 def _applied(old: Obj, patch: Obj, target: Target) -> Obj:
@@ -238,12 +261,25 @@ def _applied(old: Obj, patch: Obj, target: Target) -> Obj:
     return merged
 
 
-def _check_preconditions(resource: Resource, name: str, given: Obj, found: Obj) -> None:
+def _check_preconditions(resource: Resource, target: Target, given: Obj, found: Obj, *, patched: bool) -> None:
+    name = target.name
     if given.get("uid") and given["uid"] != found["uid"]:
-        text = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {found['uid']}"
-        raise errors.conflict(resource, name, text)
+        if not patched:
+            raise errors.storage_conflict(resource, target.key, "UID", given["uid"], found["uid"])
+        wrong = errors.bad_value("metadata.uid", given["uid"], "field is immutable")
+        raise errors.invalid(resource.kind, resource.group, name, [wrong, wrong])
     if given.get("resourceVersion") and given["resourceVersion"] != found["resourceVersion"]:
         raise errors.conflict(resource, name)
+
+
+def _finalizer_causes(new: Obj, old: Obj) -> list[errors.Cause]:
+    """The real server finds this fault twice."""
+    added = [name for name in new.get("finalizers") or () if name not in (old.get("finalizers") or ())]
+    if not old.get("deletionTimestamp") or not added:
+        return []
+    shown = ", ".join(f'"{name}"' for name in added)
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+    return [errors.forbidden_field("metadata.finalizers", text)] * 2
 
 
 _SERVER_KEYS = (

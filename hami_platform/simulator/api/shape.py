@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import re
 import uuid
 from typing import Any
 
-from hami_platform.simulator.api import errors
 from hami_platform.simulator.api.types import Obj, Resource, now_text
 
 _TOP = ("kind", "apiVersion", "metadata", "spec", "status")
@@ -18,28 +16,34 @@ _META = (
 )  # fmt: skip
 _OMIT_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # source: apimachinery pkg/util/rand, no vowels
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_KEY_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_ANNOTATIONS_LIMIT = 256 * 1024  # source: apimachinery pkg/api/validation, TotalAnnotationSizeLimitB
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-    "with an alphanumeric character"
-)
-_KEY_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character"
+_ALWAYS_THERE = (
+    "containers",
+    "resources",
+    "securityContext",
+    "affinity",
+    "nodeAffinity",
+    "podAffinity",
+    "podAntiAffinity",
+    "namespaceSelector",
+    "objectSelector",
+    "emptyDir",
+    "spec",
+    "status",
 )
 
 
 def without_nulls(value: Any) -> Any:
-    """Drop null map entries everywhere, as decoding into typed objects does."""
+    """Drop null and empty map entries, as decoding into typed objects and encoding them again does.
+
+    Empty strings and numbers stay: which of them Go leaves out depends on the field.
+    """
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        cleaned = {
+            key: item if key == "managedFields" else without_nulls(item)  # there an empty map means something
+            for key, item in value.items()
+            if item is not None
+        }
+        return {key: item for key, item in cleaned.items() if item not in ({}, []) or key in _ALWAYS_THERE}
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
@@ -80,90 +84,3 @@ def new_metadata(resource: Resource, meta: Obj, namespace: str) -> None:
         meta["generation"] = 1
     if not meta.get("name"):
         meta["name"] = str(meta["generateName"])[:58] + random_suffix()
-
-
-def metadata_causes(resource: Resource, meta: Obj) -> list[errors.Cause]:
-    """What is wrong with names, labels and annotations."""
-    causes = _name_causes(resource, str(meta.get("name") or ""))
-    for kind in ("labels", "annotations"):
-        found = meta.get(kind) or {}
-        if not all(isinstance(value, str) for value in found.values()):
-            raise errors.bad_request(
-                f"{resource.kind} in version {resource.version!r} cannot be handled as a {resource.kind}: "
-                f"json: cannot unmarshal into Go struct field ObjectMeta.metadata.{kind} of type string"
-            )
-        for key in found:
-            causes.extend(_key_causes(f"metadata.{kind}", str(key)))
-    for value in (meta.get("labels") or {}).values():
-        causes.extend(label_value_causes("metadata.labels", value))
-    size = sum(len(key) + len(value.encode()) for key, value in (meta.get("annotations") or {}).items())
-    if size > _ANNOTATIONS_LIMIT:
-        causes.append(
-            errors.Cause(
-                "metadata.annotations", "FieldValueInvalid", f"may not be more than {_ANNOTATIONS_LIMIT} bytes"
-            )
-        )
-    return causes
-
-
-def _name_causes(resource: Resource, name: str) -> list[errors.Cause]:
-    if not name:
-        return [errors.required("metadata.name", "name or generateName is required")]
-    if resource.plural == "namespaces":
-        if len(name) > 63 or not _LABEL_NAME.fullmatch(name):
-            return [
-                errors.bad_value(
-                    "metadata.name",
-                    name,
-                    _LABEL_TEXT,
-                )
-            ]
-    elif len(name) > 253:
-        return [errors.bad_value("metadata.name", name, "must be no more than 253 bytes")]
-    elif resource.plural != "events" and not _SUBDOMAIN.fullmatch(name):
-        return [errors.bad_value("metadata.name", name, _SUBDOMAIN_TEXT)]
-    return []
-
-
-def is_label(name: str) -> bool:
-    """True for an RFC 1123 label: container names, for example."""
-    return len(name) <= 63 and _LABEL_NAME.fullmatch(name) is not None
-
-
-def _key_causes(field: str, key: str) -> list[errors.Cause]:
-    start, slash, name = key.rpartition("/")
-    if slash and (len(start) > 253 or not _SUBDOMAIN.fullmatch(start.lower())):
-        return [errors.bad_value(field, key, f"prefix part {_SUBDOMAIN_TEXT}")]
-    if not name:
-        return [errors.bad_value(field, key, "name part must be non-empty")]
-    if len(name) > 63:
-        return [errors.bad_value(field, key, "name part must be no more than 63 bytes")]
-    if not _KEY_NAME.fullmatch(name):
-        return [
-            errors.bad_value(
-                field,
-                key,
-                f"name part {_KEY_TEXT}",
-            )
-        ]
-    return []
-
-
-def is_qualified_name(key: str) -> bool:
-    """True for `name` or `prefix/name` as resource names and gates must be."""
-    return not _key_causes("", key)
-
-
-def label_value_causes(field: str, value: str) -> list[errors.Cause]:
-    """What is wrong with a label's value."""
-    if len(value) > 63:
-        return [errors.bad_value(field, value, "must be no more than 63 bytes")]
-    if not _LABEL_VALUE.fullmatch(value):
-        return [
-            errors.bad_value(
-                field,
-                value,
-                f"a valid label must be an empty string or {_KEY_TEXT[5:]}",
-            )
-        ]
-    return []

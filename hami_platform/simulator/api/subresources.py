@@ -39,17 +39,12 @@ def bind(rest_: rest.Rest, store: Store, target: Target, request: Request) -> Ob
     """POST pods/NAME/binding. Raises ApiError 409 for a pod that is bound, gated, being deleted or another one."""
     body = bodies.decoded(request)
     meta, to = body.get("metadata") or {}, body.get("target") or {}
-    causes = []
+    # The real server answers these two with a bare 500. Labels of a Binding are not checked at all.
     if to.get("kind") not in (None, "", "Node"):
-        causes.append(
-            errors.Cause("target.kind", "FieldValueNotSupported", f'"{to["kind"]}": supported values: "Node"')
-        )
+        said = f'target.kind: Unsupported value: "{to["kind"]}": supported values: "Node", "<empty>"'
+        raise errors.ApiError(500, "", said)
     if not to.get("name"):
-        causes.append(errors.required("target.name"))
-    for key in meta.get("labels") or {}:
-        causes.extend(shape.label_value_causes("metadata.labels", meta["labels"][key]))
-    if causes:
-        raise errors.invalid("Binding", "", target.name, causes)
+        raise errors.ApiError(500, "", "target.name: Required value")
     dry = bodies.is_dry_run(request)
     while True:
         stored = rest_.stored(target)
@@ -68,8 +63,7 @@ def _check_binding(pod: Obj, wanted: Obj, name: str) -> None:
     meta, spec = pod["metadata"], pod["spec"]
     for key, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(key) and wanted[key] != meta[key]:
-            text = f"Precondition failed: {word} in precondition: {wanted[key]}, {word} in object meta: {meta[key]}"
-            raise errors.conflict(registry.PODS, name, text)
+            raise errors.storage_conflict(registry.PODS, (meta["namespace"], name), word, wanted[key], meta[key])
     if meta.get("deletionTimestamp"):
         raise errors.conflict(
             registry.PODS, name, f"pod {name} is being deleted, cannot be assigned to a host", "binding"
@@ -109,7 +103,7 @@ def review(tokens: Tokens, target: Target, request: Request) -> Obj:
     """TokenReview, SelfSubjectReview and the access reviews; everybody who is authenticated may do everything."""
     body = bodies.decoded(request)
     resource = target.resource
-    answer: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"creationTimestamp": None}}
+    answer: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     if "spec" in body:
         answer["spec"] = body["spec"]
     return answer | {"status": _review_status(tokens, target, request, body.get("spec") or {})}
@@ -122,5 +116,5 @@ def _review_status(tokens: Tokens, target: Target, request: Request, spec: Obj) 
         return {"allowed": True}
     user = tokens.user(str(spec.get("token") or ""))
     if user is None:
-        return {"user": {}, "error": "[invalid bearer token]"}
+        return {"user": {}, "error": "invalid bearer token"}
     return {"authenticated": True, "user": user_info(user), "audiences": ["https://kubernetes.default.svc"]}

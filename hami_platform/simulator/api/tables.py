@@ -182,18 +182,29 @@ def _quota_pairs(start: str) -> Read:
     return read
 
 
+def _event_source(event: Obj, _: datetime) -> str:
+    source = event.get("source") or {}
+    return ", ".join(filter(None, (source.get("component") or event.get("reportingComponent"), source.get("host"))))
+
+
+def _event_first(event: Obj, now: datetime) -> str:
+    return age(event.get("firstTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp"), now)
+
+
+def _event_count(event: Obj, _: datetime) -> str:
+    return str((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
 _EVENTS = (
     Column("Last Seen", _event_seen),
     Column("Type", _under("type", default="")),
     Column("Reason", _under("reason", default="")),
     Column("Object", _event_object),
+    Column("Subobject", _under("involvedObject", "fieldPath", default=""), priority=1),
+    Column("Source", _event_source, priority=1),
     Column("Message", _event_message),
-    Column(
-        "Count",
-        lambda event, _: (event.get("series") or {}).get("count") or event.get("count") or 1,
-        "integer",
-        priority=1,
-    ),
+    Column("First Seen", _event_first, priority=1),
+    Column("Count", _event_count, priority=1),
     Column("Name", _meta("name"), format="name", priority=1),
 )
 _COLUMNS: dict[str, tuple[Column, ...]] = {
