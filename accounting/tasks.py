@@ -1,30 +1,57 @@
 """Periodic tasks. No logic and no payload: each looks at the state and converges, through one service.
 
-A run that was delivered late has expired; one that is delivered twice finds the lease taken or nothing to do.
+A run that was delivered late has expired; one that is delivered twice finds the lease taken or nothing to do. One that
+cannot reach the database or the API server says so in one line and ends: the next tick is the retry.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 from celery import shared_task
+from django.db import InterfaceError, OperationalError, connection
 
+from accounting import ledger
 from accounting.services import audit, flights, leases, lock_repair, reconcile, retention, rollups, wake, wake_calls
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
+from hami_platform import logs, metrics
+from hami_platform.kube import errors
+
+UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError, errors.KubeError)
+"""What a database or an API server that is away looks like."""
 
 HOLDER = f"{socket.gethostname()}/{os.getpid()}"
 _freed = wake.Freed()
+_log = logs.get(__name__)
+_succeeded = metrics.gauge(
+    "hami_platform_task_last_success_timestamp_seconds", "When a periodic task last ended well here.", ("task",)
+)
+_failed = metrics.counter(
+    "hami_platform_task_failures_total",
+    "Periodic tasks that could not reach the database or the API server.",
+    ("task",),
+)
 
 
 def _alone(name: str, ttl_s: float, run: Callable[[], Any]) -> None:
-    """Run unless another process does right now."""
-    with flights.single_flight(name, holder=HOLDER, ttl_s=ttl_s) as mine:
-        if mine:
+    """Run unless somebody else does right now. Never raises for what is away: the next tick tries again."""
+    try:
+        with flights.single_flight(name, holder=HOLDER, ttl_s=ttl_s) as mine:
+            if not mine:
+                return
             run()
+    except UNREACHABLE as fault:
+        _failed.labels(name).inc()
+        _log.warning("tick_failed", task=name, why=str(fault).partition("\n")[0])
+        if not connection.in_atomic_block:
+            connection.close()  # a broken one would fail at every later try of this thread
+        return
+    _succeeded.labels(name).set(time.time())
 
 
 @shared_task

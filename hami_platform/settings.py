@@ -304,9 +304,11 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # a lost tick is repeated by the next one
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = 4
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a tick taken early only grows old
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # by default a worker ends for good after a hundred tries
 CELERY_BEAT_SCHEDULER = "hami_platform.celery:Schedule"
 CELERY_TIMEZONE = "UTC"
 

@@ -56,8 +56,18 @@ class NodeLiveness(models.Model):
     allocatable = models.JSONField(
         default=dict, blank=True, help_text="Resource name → count, of the managed resources."
     )
-    handshake_at = models.DateTimeField(null=True, blank=True)
-    lease_at = models.DateTimeField(null=True, blank=True)
+    marks = models.JSONField(
+        default=dict, blank=True, help_text="What the plugins last wrote on the node: a change is a sign of life."
+    )
+    lease_renewed = models.CharField(
+        max_length=40, blank=True, help_text="renewTime of the agent's Lease as last read; its clock is not ours."
+    )
+    handshake_at = models.DateTimeField(
+        null=True, blank=True, help_text="Database time when a plugin's handshake or registration was seen to change."
+    )
+    lease_at = models.DateTimeField(
+        null=True, blank=True, help_text="Database time when the agent's Lease was seen renewed."
+    )
     report_at = models.DateTimeField(null=True, blank=True)
     first_seen_at = models.DateTimeField(null=True, blank=True)
 

@@ -102,6 +102,7 @@ class Refusal(models.Model):
     reason = models.CharField(max_length=64, blank=True, help_text="The dominant reason word.")
     summary = models.CharField(max_length=1000, blank=True)
     never_fits = models.BooleanField(default=False, help_text="Not even on the empty cluster, as registered.")
+    never_fits_since = models.DateTimeField(null=True, blank=True, help_text="Since when that has been so.")
     woken_revision = models.BigIntegerField(default=0)
     woken_at = models.DateTimeField(null=True, blank=True)
 

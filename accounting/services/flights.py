@@ -3,6 +3,7 @@ at a time."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -38,10 +39,19 @@ def lease_drop(*, name: str, holder: str) -> None:
 
 @contextmanager
 def single_flight(name: str, *, holder: str, ttl_s: float) -> Iterator[bool]:
-    """True for the one process that may run `name` now. The lease falls at the end of the block, or after ttl_s."""
+    """True for the one run that may do `name` now. The lease falls at the end of the block, or after ttl_s.
+
+    Every run is a holder of its own: two threads of one process are as different as two machines. A block that ends
+    without an exception counts as the job done.
+    """
+    holder = f"{holder}/{secrets.token_hex(4)}"
     mine = lease_take(name=name, holder=holder, ttl_s=ttl_s) is not None
     try:
         yield mine
+        if mine:
+            ProcessLease.objects.filter(cluster=ledger.cluster_id(), name=name).update(
+                succeeded_at=ledger.database_time()
+            )
     finally:
         if mine and not transaction.get_connection().needs_rollback:
             lease_drop(name=name, holder=holder)

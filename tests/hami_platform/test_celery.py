@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from celery import Celery
 
 from hami_platform import celery
 
@@ -37,8 +38,21 @@ def test_every_tick_names_a_task_that_exists(schedule: celery.Schedule) -> None:
     assert {entry.task for entry in schedule.schedule.values()} <= set(celery.app.tasks)
 
 
+def test_after_a_start_every_tick_is_due_at_once(schedule: celery.Schedule) -> None:
+    assert all(entry.is_due().is_due for entry in schedule.schedule.values())
+
+
+def test_a_broker_that_is_away_costs_one_line_a_tick(caplog: pytest.LogCaptureFixture) -> None:
+    away = Celery(broker="redis://127.0.0.1:1/0", set_as_current=False)
+    away.conf.task_publish_retry = False
+    away.conf.broker_transport_options = {"max_retries": 0, "socket_connect_timeout": 1}
+    schedule = celery.Schedule(app=away, lazy=False)
+    schedule.apply_entry(schedule.schedule["due"])
+    assert [record.exc_info for record in caplog.records if "tick_not_sent" in record.getMessage()] == [None]
+
+
 def test_an_embedded_worker_takes_what_its_beat_sends(tmp_path: pathlib.Path) -> None:
-    environ = {**os.environ, "HAMI_STATE_DIR": str(tmp_path), "HAMI_ROLE": "worker", "HAMI_LOG_LEVEL": "info"}
+    environ = {**os.environ, "HAMI_STATE_DIR": str(tmp_path), "HAMI_ROLE": "worker", "HAMI_LOG_LEVEL": "debug"}
     environ.pop("HAMI_DATABASE_URL", None)
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environ, check=True)
     command = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "hami_platform.celery", "worker", "-B"]
