@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import path
+from django.views.i18n import set_language
 
 from accounting.pages import login, overview, quota_form, records, tenancy, workloads
 
@@ -23,5 +24,6 @@ urlpatterns = [
     path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
     path("findings", records.findings, name="findings"),
     path("activity", records.changes, name="activity"),
+    path("language", set_language, name="language"),
     path("login/<str:secret>", login.login_link, name="login-link"),
 ]

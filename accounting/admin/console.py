@@ -6,7 +6,7 @@ Nothing here saves a row: `write` and `remove` of each admin call a service, whi
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import Any
 
 from django import forms
@@ -17,7 +17,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from simple_history.admin import SimpleHistoryAdmin
 
@@ -39,6 +39,20 @@ class ConsoleSite(admin.AdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         """Whether who asks sees everything."""
         return access.reach_for(request).everything
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """As usual; while the ledger is unavailable, a page that says so."""
+        inner = super().admin_view(view, cacheable)
+
+        @wraps(inner)
+        def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            try:
+                answer: HttpResponse = inner(request, *args, **kwargs)
+            except ledger.LedgerUnavailable as fault:
+                return render(request, "console/unavailable.html", {"fault": fault}, status=503)
+            return answer
+
+        return answered
 
 
 site = ConsoleSite(name="admin")

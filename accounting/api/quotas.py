@@ -75,8 +75,13 @@ class QuotaEndpoint(Endpoint):
         form.is_valid(raise_exception=True)
         row = _writable(self, quota_id)
         base = {name: getattr(row, name) for name in PLAIN} if keep else BLANK
+        data = dict(form.validated_data)
+        if keep and data.get("version") is None:
+            data["version"] = row.version  # what is kept was read a moment ago: nobody may have changed it since
         namespace, tenant = (row.namespace.name if row.namespace else ""), (row.tenant.name if row.tenant else "")
-        changed = _set(self, form.validated_data, base | form.validated_data, namespace, tenant, row.name, row.pk)
+        changed = _set(
+            self, form.validated_data | seen, base | form.validated_data, namespace, tenant, row.name, row.pk
+        )
         return Response(serializers.QuotaShape(changed).data)
 
 

@@ -130,6 +130,25 @@ def test_quota_of_a_version_that_is_gone_conflicts(root: APIClient) -> None:
     ]
 
 
+def test_patch_of_what_somebody_changed_meanwhile_conflicts(root: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = busy()
+    real = quotas.quota_set
+
+    def late(**change: Any) -> models.Quota:
+        real(namespace="nlp", limits=Limits(devices=9), reason="first", actor="ann")
+        return real(**change)
+
+    monkeypatch.setattr(quotas, "quota_set", late)
+    problem_of(root.patch(url("quota", quota.pk), {"memory_mib": 1, "reason": "second"}), 409)
+
+
+def test_ledger_that_is_unavailable_is_a_problem_to_retry(root: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger.breaker, "_why", "database: gone")
+    answer = root.get(url("cluster"))
+    assert problem_of(answer, 503)["detail"] == "database: gone"
+    assert answer["Retry-After"] == "1"
+
+
 def test_quota_in_bytes_is_refused_at_its_field(root: APIClient) -> None:
     quota = busy()
     body = problem_of(root.patch(url("quota", quota.pk), {"memory_mib": 2**34, "reason": "x"}), 400)

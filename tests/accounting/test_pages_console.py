@@ -299,6 +299,21 @@ def test_names_are_escaped(desk: Client) -> None:
     assert "<script>alert" not in text_of(desk, "pods")
 
 
+def test_language_is_chosen_and_kept(desk: Client) -> None:
+    desk.post(reverse("console:language"), {"language": "zh-hans", "next": "/"})
+    page = text_of(desk, "cluster")
+    assert '<html lang="zh-hans">' in page
+    assert "设备" in page
+
+
+def test_pages_and_admin_say_that_the_ledger_is_unavailable(desk: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger.breaker, "_why", "database: gone")
+    for path in (reverse("console:cluster"), reverse("admin:index")):
+        answer = desk.get(path)
+        assert answer.status_code == 503
+        assert "database: gone" in answer.content.decode()
+
+
 # -- One-time login links
 
 
