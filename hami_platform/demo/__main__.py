@@ -84,6 +84,9 @@ def _run(made: installation.Installation, asked: argparse.Namespace) -> int:
     except supervisor.Failed as failure:
         say(f"\n{failure}")
         return FAILED
+    except (OSError, ValueError) as fault:  # a look that was answered wrongly
+        say(f"\n{fault}; logs are in {made.log('x').parent}" + ("" if asked.keep else ", if started with --keep"))
+        return FAILED
     except _Over:
         say("\nstopping")
     finally:

@@ -61,9 +61,9 @@ class Supervisor:
         say(f"{time.monotonic() - began:5.1f} s   at {self.elapsed_s:5.1f} s")
 
     def wait(self, done: Callable[[], bool], what: str, within_s: float = STAGE_WITHIN_S) -> None:
-        """Until `done`. Raises Failed when a process ends meanwhile, or in time nothing happens."""
+        """Until `done`; an OSError of it means "not yet". Raises Failed when a process ends, or time runs out."""
         until = time.monotonic() + within_s
-        while not done():
+        while not _is(done):
             self._refuse_deaths()
             if time.monotonic() > until:
                 raise Failed(f"{what} did not happen within {within_s:.0f} s; logs are in {self._log_of('x').parent}")
@@ -99,6 +99,13 @@ class Supervisor:
     def stop(self) -> None:
         """End everything."""
         processes.stop_all(list(self._running.values()))
+
+
+def _is(done: Callable[[], bool]) -> bool:
+    try:
+        return done()
+    except OSError:
+        return False
 
 
 def _obituary(name: str, process: processes.Process, status: int) -> str:
