@@ -26,12 +26,16 @@ def present(root: Path) -> tuple[str, ...]:
     return tuple(name for name in OPTIONAL if (root / name).is_file())
 
 
-def prepare(grant: grants.Grant) -> None:
-    """Make the writable directories of a grant, a container's own one empty. Raises HostPathError."""
+def prepare(grant: grants.Grant, *, shared: bool = True) -> None:
+    """Make the writable directories of a grant, a container's own one empty. Raises HostPathError.
+
+    shared False: leave alone the one that all containers of the host share, for which only a real library has use.
+    """
     try:
         for mount in grant.mounts:
-            if not mount.read_only:
-                _open_directory(Path(mount.host_path), fresh=mount.host_path != grants.SHARED_LOCKS)
+            common = mount.host_path == grants.SHARED_LOCKS
+            if not mount.read_only and (shared or not common):
+                _open_directory(Path(mount.host_path), fresh=not common)
     except OSError as error:
         raise HostPathError(f"cannot prepare {error.filename}: {error.strerror}") from error
 

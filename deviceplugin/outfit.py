@@ -36,7 +36,7 @@ class Outfit:
 
 
 class Outfitter:
-    """Makes grants. check_library: refuse when the limiting library is not on the host."""
+    """Makes grants. check_library: refuse when the limiting library is not on the host; without one, no locks."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Outfitter:
         try:
             if self._check_library:
                 hostpaths.check_library(grant)
-            hostpaths.prepare(grant)
+            hostpaths.prepare(grant, shared=self._check_library)
         except hostpaths.HostPathError as error:
             raise Unfit(Reason.HOST, str(error)) from error
         return grant

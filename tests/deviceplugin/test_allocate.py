@@ -205,6 +205,13 @@ def test_without_the_limiting_library_nothing_is_handed_out(tmp_path: Path) -> N
     bench.granted()
 
 
+def test_made_up_cards_leave_the_hosts_shared_directory_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "vgpulock"
+    monkeypatch.setattr(grants, "SHARED_LOCKS", str(shared))
+    Bench(tmp_path, pod()).granted()
+    assert not shared.exists()
+
+
 def test_preferred_cards_are_the_reserved_ones_and_nothing_is_consumed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, pod())
     assert bench.allocator.wanted([1]) == ((GPU_A,),)
