@@ -174,8 +174,9 @@ def test_an_inventory_node_advertises_what_the_scenario_says(plain: kubelet.Kube
 
 
 def test_the_node_has_a_lease(plain: kubelet.Kubelet, cluster: Cluster) -> None:
-    path = client.path_of("leases", "kube-node-lease", NODE, group="coordination.k8s.io")
-    assert wait_for(lambda: cluster.api.get(path)["spec"]["holderIdentity"], "a holder") == NODE
+    path = client.path_of("leases", "kube-node-lease", group="coordination.k8s.io")
+    (lease,) = wait_for(lambda: cluster.api.get(path)["items"], "a lease")
+    assert lease["spec"]["holderIdentity"] == NODE
 
 
 def test_init_containers_run_one_after_another_then_the_apps(plain: kubelet.Kubelet, cluster: Cluster) -> None:

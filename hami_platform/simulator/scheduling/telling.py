@@ -43,7 +43,8 @@ class Teller:
     def __init__(self, api: client.Client) -> None:
         self._api = api
         self._lock = threading.Lock()
-        self._events: dict[tuple[str, str, str], tuple[str, int]] = {}  # uid, reason, note -> event name, count
+        # By uid, resourceVersion, reason and note, as Go's recorder does: name of the event, how often.
+        self._events: dict[tuple[str, str, str, str], tuple[str, int]] = {}
 
     def unscheduled(self, pod: Obj, reason: str, message: str) -> None:
         """Set PodScheduled=False, when it differs from what the pod says."""
@@ -75,7 +76,7 @@ class Teller:
     def event(self, pod: Obj, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about a pod."""
         meta = pod["metadata"]
-        key = (meta["uid"], reason, note)
+        key = (meta["uid"], meta["resourceVersion"], reason, note)
         with self._lock:
             name, count = self._events.get(key, (f"{meta['name']}.{secrets.token_hex(8)}", 0))
             self._events[key] = (name, count + 1)
