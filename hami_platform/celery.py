@@ -34,6 +34,7 @@ class Schedule(beat.Scheduler):
         self.app.conf.beat_schedule = dict(importlib.import_module("accounting.tasks").BEAT_SCHEDULE)
         super().setup_schedule()
         self.merge_inplace(self.app.conf.beat_schedule)
+        entry: Any
         for entry in self.schedule.values():  # Celery's own new entries wait for one period first
             entry.last_run_at = entry.default_now() - entry.schedule.run_every
 
