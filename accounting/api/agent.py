@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from accounting.api import serializers
 from accounting.api.base import Endpoint, InternalToken, IsAgent
-from accounting.services import locks
+from accounting.services import liveness, locks
 
 
 class AllocationsEndpoint(Endpoint):
@@ -27,4 +27,5 @@ class AllocationsEndpoint(Endpoint):
         form.is_valid(raise_exception=True)
         if not locks.completion_report(**form.validated_data):
             raise Http404("no such pod on this node")
+        liveness.report_heard(node=form.validated_data["node"])
         return Response(status=status.HTTP_204_NO_CONTENT)

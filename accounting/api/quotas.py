@@ -79,9 +79,7 @@ class QuotaEndpoint(Endpoint):
         if keep and data.get("version") is None:
             data["version"] = row.version  # what is kept was read a moment ago: nobody may have changed it since
         namespace, tenant = (row.namespace.name if row.namespace else ""), (row.tenant.name if row.tenant else "")
-        changed = _set(
-            self, form.validated_data | seen, base | form.validated_data, namespace, tenant, row.name, row.pk
-        )
+        changed = _set(self, data, base | form.validated_data, namespace, tenant, row.name, row.pk)
         return Response(serializers.QuotaShape(changed).data)
 
 

@@ -55,6 +55,7 @@ document.addEventListener("htmx:afterSwap", () => {
 // -- How current the page is
 
 function freshness() {
+  if (!$("live").hasAttribute("hx-get")) { $("fresh-age").textContent = "not live while you edit"; return; }
   const age = Math.round((Date.now() - answeredAt) / 1000);
   const state = age >= LOST_S ? "bad" : age >= STALE_S ? "warn" : "ok";
   $("fresh").dataset.state = state;
