@@ -64,6 +64,11 @@ class Recent:
                 self._told.popitem(last=False)
             return True
 
+    def clear(self) -> None:
+        """Nothing was told."""
+        with self._lock:
+            self._told.clear()
+
 
 _numbers = itertools.count()
 _recent = Recent()
@@ -74,6 +79,11 @@ def tell(event: PodEvent) -> None:
     """Queue an event; returns at once, whatever the API server does."""
     if _recent.first(event.key, time.monotonic()) and not _queue.put(event):
         _dropped.inc()
+
+
+def forget() -> None:
+    """What was told before is told again from now on: another cluster (tests, the conformance runner)."""
+    _recent.clear()
 
 
 def _write(batch: list[PodEvent]) -> None:
