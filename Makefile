@@ -81,7 +81,7 @@ bench: $(STAMP) ## Measure against the budgets (ARGS=--quick for a short run)
 
 .PHONY: soak
 soak: $(STAMP) ## Run for minutes under load and faults
-	time $(PYTEST) -q -n0 -m soak tests/perf $(ARGS)
+	time $(PYTEST) -q -n0 -m soak tests $(ARGS)
 
 .PHONY: messages
 messages: $(STAMP) ## Collect texts for translation and compile the translated ones
