@@ -105,7 +105,7 @@ def _start(made: installation.Installation, crew: supervisor.Supervisor) -> None
 def _until_page(made: installation.Installation, crew: supervisor.Supervisor) -> None:
     """As little as a cluster page with devices needs; the rest must not take its processor time."""
     with crew.stage("simulated cluster"):
-        crew.start(made.once("migrate", "migrate", "--verbosity", "0"), made.cluster())
+        crew.start(made.migrate(), made.cluster())
         crew.wait(lambda: made.kubeconfig.exists() and looks.api_answers(made.api_url), "the simulated API server")
     crew.start(*(made.agent(node) for node in fleet.NODES), made.listener("web"))
     with crew.stage("database, node agents, console"):

@@ -89,8 +89,8 @@ class Installation:
         return self._python(role, role, "-m", "hami_platform.listeners", role)
 
     def watcher(self) -> processes.Command:
-        """`manage.py watch`."""
-        return self._python("watcher", "watcher", "manage.py", "watch")
+        """`manage.py watch`; the checks would load every page, which it does not need."""
+        return self._python("watcher", "watcher", "manage.py", "watch", "--skip-checks")
 
     def celery(self, role: str) -> processes.Command:
         """`worker` or `beat`."""
@@ -109,6 +109,10 @@ class Installation:
         }
         command = self._python(f"agent-{node.name}", "agent", "-m", "deviceplugin")
         return dataclasses.replace(command, environment={**command.environment, **own})
+
+    def migrate(self) -> processes.Command:
+        """Make the tables."""
+        return self.once("migrate", "migrate", "--verbosity", "0", "--skip-checks")
 
     def once(self, name: str, *arguments: str) -> processes.Command:
         """A management command that ends by itself."""

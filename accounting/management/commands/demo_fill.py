@@ -41,6 +41,7 @@ DEVICES_WITHIN_S: Final = 120.0
 class Command(BaseCommand):
     """`manage.py demo_fill SCENARIO --links FILE`."""
 
+    requires_system_checks: list[str] = []  # they load every page, and somebody waits for the first one
     help = "Fill an empty installation with the demonstration's people, limits and history."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
