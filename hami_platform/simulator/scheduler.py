@@ -111,7 +111,7 @@ class Scheduler:
             self._queue.event()
         elif after["spec"].get("schedulingGates") or after["metadata"].get("deletionTimestamp"):
             self._queue.drop(uid)
-        elif after["spec"].get("schedulerName") in self._names and not self._cache.assumed(uid):
+        elif after["spec"].get("schedulerName") in self._names:
             self._queue.put(after)
 
     # --- cycles ---------------------------------------------------------------------------------------------

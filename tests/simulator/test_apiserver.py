@@ -364,3 +364,11 @@ def test_a_client_may_keep_its_connection(api: apiserver.ApiServer) -> None:
     assert connection.getresponse().read() == b"ok"
     assert connection.sock is first
     connection.close()
+
+
+def test_a_body_over_three_mebibytes_is_413(api: apiserver.ApiServer) -> None:
+    pool = transport.Pool(api.url)
+    headers = {"Content-Type": "application/json", "Content-Length": str(4 << 20)}
+    answer = pool.request("POST", PODS, b"{}", headers, 10)
+    pool.close()
+    assert (answer.status, answer.body) == (413, b"Request entity too large: limit is 3145728")

@@ -310,3 +310,23 @@ def test_cpu_is_counted_with_assumed_pods(cluster: Cluster, api: apiserver.ApiSe
 @pytest.mark.parametrize("nodes, seen", [(3, 3), (99, 99), (100, 100), (1000, 420), (5000, 500), (20000, 1000)])
 def test_a_large_cluster_is_sampled(nodes: int, seen: int) -> None:
     assert predicates.nodes_to_find(nodes) == seen
+
+
+def test_a_pod_that_changes_while_it_is_bound_is_retried_as_it_is_then(
+    cluster: Cluster, api: apiserver.ApiServer
+) -> None:
+    good, failures = binding(cluster), iter([True])
+
+    def answer(path: str, body: Obj) -> Any:
+        if path == "/bind" and next(failures, False):
+            cluster.api.patch(client.path_of("pods", "default", "f0"), {"metadata": {"annotations": {"new": "1"}}})
+            return {"Error": "busy"}
+        return good(path, body)
+
+    with (
+        Peer(answer) as peer,
+        scheduler.Scheduler(api.url, extender_config=config(peer.url), backoff_s=0.2),
+    ):
+        cluster.create_pod("f0")
+        wait_for(lambda: cluster.pod("f0")["spec"].get("nodeName"), "a node")
+    assert peer.asked("/filter")[-1]["Pod"]["metadata"]["annotations"] == {"new": "1"}

@@ -28,6 +28,10 @@ class BadRequest(Exception):
     """The bytes are not an HTTP request that this server reads; the connection is closed."""
 
 
+class TooLarge(BadRequest):
+    """The body is over the limit: it is not read, and the connection is closed after the answer."""
+
+
 class HangUp(Exception):
     """A handler raises it to close the connection without an answer."""
 
@@ -101,7 +105,13 @@ class HttpServer:
             return False
         if "100-continue" in request.headers.get("expect", ""):
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.body = _body(request, reader)
+        try:
+            request.body = _body(request, reader)
+        except TooLarge:
+            text = f"Request entity too large: limit is {MAX_BODY}".encode()
+            refusal = Response(413, text, "text/plain; charset=utf-8")
+            connection.sendall(_head(refusal, f"Content-Length: {len(text)}", keep=False) + text)
+            raise
         response = self._handler(request)
         keep = request.headers.get("connection", "").lower() != "close"
         if response.stream is None:
@@ -136,7 +146,7 @@ def _body(request: Request, reader: IO[bytes]) -> bytes:
         return b"".join(_chunks(reader))
     length = int(request.headers.get("content-length") or 0)
     if length > MAX_BODY:
-        raise BadRequest("request entity too large")
+        raise TooLarge
     body = reader.read(length) if length else b""
     if len(body) != length:
         raise BadRequest("unexpected EOF")

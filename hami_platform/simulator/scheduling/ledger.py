@@ -67,11 +67,6 @@ class Cache:
                 self._assumed.discard(uid)
                 self._drop(uid)
 
-    def assumed(self, uid: str) -> bool:
-        """True while a pod is being bound (for good, when an extender said yes and bound nothing)."""
-        with self._lock:
-            return uid in self._assumed
-
     def nodes(self) -> list[Seen]:
         """All nodes in name order, with a copy of what is used on them."""
         with self._lock:

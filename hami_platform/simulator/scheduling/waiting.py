@@ -59,6 +59,7 @@ class Queue:
                 self._activate(entry)
             else:
                 entry.pod = pod
+                # A pod that is being bound stays busy, for good when an extender says yes and binds nothing.
                 if self._state[uid] == "waiting":
                     self._activate(entry)
                 elif self._state[uid] == "busy":
