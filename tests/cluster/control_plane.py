@@ -35,6 +35,7 @@ class ControlPlane:
         self.port, self._etcd, self._peer, self._kcm, self._scheduler = processes.free_ports(5)
         self.url = f"https://127.0.0.1:{self.port}"
         self.authority = certificates.Authority(self.pki)
+        self._configuration: dict[str, Any] | None = None
         self._certify()
         self.kube = kube.Kube(self.port, str(self.authority.certificate), self._users["admin"])
         parent = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else folder
@@ -55,6 +56,7 @@ class ControlPlane:
         It has no reload, but starts within half a second.
         """
         self.stop_scheduler()
+        self._configuration = configuration
         whole = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -87,6 +89,17 @@ class ControlPlane:
         part = self._parts.pop("kube-scheduler", None)
         if part is not None:
             part.stop()
+
+    @contextlib.contextmanager
+    def without_scheduler(self) -> Iterator[None]:
+        """No kube-scheduler runs inside the block; one that ran before it runs again after it."""
+        ran = self.has_scheduler()
+        self.stop_scheduler()
+        try:
+            yield
+        finally:
+            if ran:
+                self.start_scheduler(self._configuration)
 
     def stop(self) -> None:
         """End all parts, the ones that talk to others first."""

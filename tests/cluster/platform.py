@@ -61,10 +61,6 @@ class Platform:
         for role in ROLES:
             self.await_role(role)
         self._register()
-        self.hook_scheduler()
-
-    def hook_scheduler(self) -> None:
-        """Start kube-scheduler with our extender for every profile."""
         self.plane.start_scheduler(self._scheduler_configuration())
 
     def stop(self) -> None:

@@ -16,9 +16,8 @@ from tests.e2e.conftest import GPU_NODES
 @pytest.fixture
 def without_scheduler(platform: Platform) -> Iterator[Platform]:
     """kube-scheduler stands still, so that the test alone asks the extender."""
-    platform.plane.stop_scheduler()
-    yield platform
-    platform.hook_scheduler()
+    with platform.plane.without_scheduler():
+        yield platform
 
 
 def _filter(platform: Platform, pod: dict[str, object]) -> str:

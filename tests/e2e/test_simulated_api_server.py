@@ -15,9 +15,11 @@ from tests.simulator.test_exchange import KNOWN
 
 @pytest.fixture(scope="module")
 def real(plane: ControlPlane) -> Iterator[Caller]:
-    caller = Caller.of(plane)
-    yield caller
-    caller.close()
+    # The simulated server has no scheduler beside it either.
+    with plane.without_scheduler():
+        caller = Caller.of(plane)
+        yield caller
+        caller.close()
 
 
 @pytest.fixture(scope="module")
