@@ -11,11 +11,9 @@ from datetime import UTC, datetime
 
 from deviceplugin import meters
 from hami_platform import logs
-from hami_platform.kube import api, calls, errors, objects
+from hami_platform.kube import api, calls, errors, leases, objects
 
-NAMESPACE = "kube-node-lease"
-"""Exists in every cluster; the kubelet's own heartbeat is here under the node's bare name."""
-
+NAMESPACE = leases.AGENTS_NAMESPACE
 PERIOD_S = 15.0
 RETRY_S = 5.0
 DURATION_S = 40
@@ -24,16 +22,12 @@ DURATION_S = 40
 log = logs.get(__name__)
 
 
-def lease_name(node: str) -> str:
-    """Name of the agent's lease for a node, in NAMESPACE."""
-    return f"platform.hami.io-agent-{node}"
-
-
 class Heartbeat:
     """A step for a Loop."""
 
     def __init__(self, node: str, kube: api.Api, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._node = node
+        self._name = leases.agent_lease(node)
         self._kube = kube
         self._now = now
         self._last: objects.Lease | None = None
@@ -51,14 +45,12 @@ class Heartbeat:
 
     def _renewed(self) -> objects.Lease:
         try:
-            lease = self._last or self._kube.send(calls.lease_get(namespace=NAMESPACE, name=lease_name(self._node)))
+            lease = self._last or self._kube.send(calls.lease_get(namespace=NAMESPACE, name=self._name))
         except errors.NotFound:
-            return self._kube.send(
-                calls.lease_create(namespace=NAMESPACE, name=lease_name(self._node), spec=self._spec(None))
-            )
+            return self._kube.send(calls.lease_create(namespace=NAMESPACE, name=self._name, spec=self._spec(None)))
         call = calls.lease_update(
             namespace=NAMESPACE,
-            name=lease_name(self._node),
+            name=self._name,
             resource_version=lease.metadata.resource_version,
             spec=self._spec(lease),
         )

@@ -12,7 +12,7 @@ from typing import Any
 from hami_platform.domain import devices, units
 from hami_platform.domain.errors import DomainError
 from hami_platform.domain.nodes import PairScores
-from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.vendors.base import LABEL_TRUE, DeviceConfig
 from hami_platform.domain.wire import node_register, pair_scores
 
 AGENT_LABEL = "platform.hami.io/agent"
@@ -22,7 +22,11 @@ LOCK = "hami.io/mutex.lock"
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """One observed node. unreadable: vendors whose annotation could not be decoded; their devices stay as they were."""
+    """One observed node.
+
+    unreadable: vendors whose annotation could not be decoded; their devices stay as they were. labelled: vendors whose
+    label says that they have registered here. registrations: vendor → hash of what its plugin registers.
+    """
 
     name: str
     uid: str = ""
@@ -33,10 +37,17 @@ class NodeSeen:
     pair_scores: PairScores = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     handshakes: Mapping[str, str] = field(default_factory=dict)
+    registrations: Mapping[str, str] = field(default_factory=dict)
+    labelled: frozenset[str] = frozenset()
     unreadable: tuple[str, ...] = ()
     problem: str = ""
     lock: str = ""
     resource_version: str = ""
+
+    @property
+    def vendors(self) -> frozenset[str]:
+        """Words of the vendors whose plugin has ever registered here."""
+        return frozenset({*(one.vendor for one in self.devices), *self.unreadable})
 
     @property
     def registers(self) -> bool:
@@ -83,6 +94,12 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
         pair_scores=scores,
         allocatable=_allocatable(status, config),
         handshakes={v.word: annotations[v.handshake_key] for v in config.vendors if v.handshake_key in annotations},
+        registrations={
+            v.word: hashlib.sha256(annotations[v.register_key].encode()).hexdigest()[:16]
+            for v in config.vendors
+            if v.register_key in annotations
+        },
+        labelled=frozenset(v.word for v in config.vendors if labels.get(v.node_label) == LABEL_TRUE),
         unreadable=tuple(unreadable),
         problem="; ".join(problems),
         lock=annotations.get(LOCK, ""),

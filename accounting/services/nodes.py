@@ -37,7 +37,7 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
             for one, vendors in news[start : start + BATCH]:
                 touched |= _write(entry, one, vendors)
             _conflicts(entry, touched)
-    liveness.first_seen([one.name for one, _ in news])
+    liveness.first_seen([one for one, _ in news])
     return len(news)
 
 

@@ -133,4 +133,3 @@ def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:
 def _started(seen: PodSeen) -> bool:
     """Whether any container, init included, has ever started: then Allocate is over for all of them."""
     return any(fact.started or fact.state in ("running", "terminated") for fact in seen.facts.containers.values())
-

@@ -8,17 +8,29 @@ tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from accounting import ledger, live_view
 from accounting.models import PodState
-from accounting.services import bindings, lock_repair, native_quotas, node_seen, nodes, observe, seen
+from accounting.services import (
+    bindings,
+    liveness,
+    lock_repair,
+    native_quotas,
+    node_marks,
+    node_seen,
+    nodes,
+    observe,
+    seen,
+)
+from accounting.services.node_seen import NodeSeen
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
+from hami_platform.kube import leases as kube_leases
 
 PAGE = 500
 BINDING_SETTLES_S = 30
@@ -109,8 +121,21 @@ def _old(row: PodRow) -> bool:
 
 
 def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Compare every node, and the locks that node annotations carry; the number of nodes that changed."""
-    return nodes_apply(api, listed(api, calls.nodes()), config=config, complete=True, fence=fence)
+    """Compare every node, its signs of life and the locks that node annotations carry, and write what is missing on
+    nodes; the number of nodes that changed."""
+    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes())]
+    if any(one.agent for one in found):
+        liveness.leases_heard(agents_renewed(api))
+    changed = _nodes_apply(api, found, config=config, complete=True, fence=fence)
+    node_marks.handshakes_request(api, found, config=config)
+    return changed
+
+
+def agents_renewed(api: ports.Api) -> dict[str, str]:
+    """Node → renewTime of its agent's Lease, as text."""
+    found = listed(api, calls.leases(namespace=kube_leases.AGENTS_NAMESPACE))
+    named = ((kube_leases.agent_node(one["metadata"]["name"]), one.get("spec") or {}) for one in found)
+    return {node: spec.get("renewTime") or "" for node, spec in named if node}
 
 
 def nodes_apply(
@@ -121,11 +146,18 @@ def nodes_apply(
     complete: bool,
     fence: int | None = None,
 ) -> int:
-    """Write these node objects; `complete` means that nodes not among them may be gone (each is read before it is
-    retired)."""
+    """Write these node objects, and the label by which narrowing finds them; `complete` means that nodes not among them
+    may be gone (each is read before it is retired)."""
     found = [node_seen.from_object(one, config) for one in objects]
+    return _nodes_apply(api, found, config=config, complete=complete, fence=fence)
+
+
+def _nodes_apply(
+    api: ports.Api, found: Sequence[NodeSeen], *, config: DeviceConfig, complete: bool, fence: int | None
+) -> int:
     changed = nodes.nodes_observe(found, config=config, fence=fence)
     lock_repair.locks_observe(found, fence=fence)
+    node_marks.labels_add(api, found, config=config)
     if complete:
         names = {one.name for one in found}
         known = [

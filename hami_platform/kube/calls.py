@@ -321,6 +321,12 @@ def lease_get(*, namespace: str, name: str) -> KubeCall[objects.Lease]:
     return KubeCall("GET", path_of(COORDINATION, namespace, "leases", name), objects.Lease)
 
 
+def leases(*, namespace: str) -> Listing[objects.Lease]:
+    """Leases of a namespace."""
+    path = path_of(COORDINATION, namespace, "leases")
+    return Listing(path, objects.Items[objects.Lease], objects.Lease)
+
+
 def _lease_body(namespace: str, name: str, resource_version: str, spec: objects.LeaseSpec) -> dict[str, object]:
     facts = {"namespace": namespace, "name": name, "resourceVersion": resource_version}
     fields = {

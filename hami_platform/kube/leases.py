@@ -10,6 +10,22 @@ from datetime import UTC, datetime
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
 
+AGENTS_NAMESPACE = "kube-node-lease"
+"""Where node agents renew their leases. Exists in every cluster; the kubelet's own heartbeat is here under the node's
+bare name."""
+
+_AGENT_PREFIX = "platform.hami.io-agent-"
+
+
+def agent_lease(node: str) -> str:
+    """Name of the agent's lease for a node, in AGENTS_NAMESPACE."""
+    return _AGENT_PREFIX + node
+
+
+def agent_node(lease: str) -> str:
+    """The node whose agent renews the lease of this name; empty for a lease of anything else."""
+    return lease.removeprefix(_AGENT_PREFIX) if lease.startswith(_AGENT_PREFIX) else ""
+
 
 def micro_time(at: datetime) -> str:
     """RFC 3339 with microseconds in UTC, as leases store it (meta/v1 MicroTime)."""

@@ -15,7 +15,7 @@ import pytest
 
 from accounting import live_view
 from accounting.models import ProcessLease
-from tests.accounting import flow, simulated
+from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.celery_processes import Installation, database_url, redis_of_this_worker
 from tests.accounting.simulated import World, until
 
@@ -53,8 +53,7 @@ def test_all_comes_right_by_ticks_alone(installed: Installation, world: World) -
             until(lambda: live_view.live().refresh().ready, "the first tick compares everything", START_S)
         ends, starts = world.placed("ends", mem=8000), world.placed("starts", "n2", mem=4000)
         world.delete("ends")
-        running = {"name": "main", "started": True, "state": {"running": {}}}
-        world.status("starts", phase="Running", containerStatuses=[running])
+        world.status("starts", phase="Running", containerStatuses=[{"name": "main", **kube_objects.running()}])
         with installed.running("beat"):  # a new beat ticks at once
             until(lambda: flow.state(ends) is None, "released", START_S)
             until(lambda: flow.state(starts) == "running", "its status applied", START_S)

@@ -215,7 +215,7 @@ def test_d8_a_lock_whose_holder_waits_for_allocate_is_never_taken_off(world: Wor
     with guard.writing():
         NodeLock.objects.update(first_seen_at=ledger.database_time() - timedelta(hours=1))
     assert lock_repair.locks_release_dead(world.api) == 0
-    world.status("p", phase="Running", containerStatuses=[{"name": "main", "started": True, "state": {"running": {}}}])
+    world.status("p", phase="Running", containerStatuses=[{"name": "main", **kube_objects.running()}])
     pods(world)
     assert lock_repair.locks_release_dead(world.api) == 1
 

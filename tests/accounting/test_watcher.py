@@ -15,6 +15,7 @@ from accounting import ledger, live_view
 from accounting.models import ProcessLease
 from accounting.services import flights
 from accounting.watcher import Watcher, split
+from hami_platform import env
 from hami_platform.kube.listwatch import Event
 from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.simulated import World, until
@@ -59,9 +60,7 @@ def test_it_loads_compares_and_follows(world: World) -> None:
         until(ready, "ready")
         world.placed("p", mem=8000)
         until(lambda: flow.state(world.look("p")) == "bound", "bound")
-        world.status(
-            "p", phase="Running", containerStatuses=[{"name": "main", "started": True, "state": {"running": {}}}]
-        )
+        world.status("p", phase="Running", containerStatuses=[{"name": "main", **kube_objects.running()}])
         until(lambda: flow.state(world.look("p")) == "running", "running")
         pod = world.look("p")
         world.delete("p")
@@ -87,6 +86,15 @@ def test_a_freed_device_wakes_the_waiting_pod(world: World) -> None:
         assert flow.filter_(waiting).node == ""
         world.delete("holder")
         until(lambda: "platform.hami.io/retry-at" in world.look("waiting")["metadata"].get("annotations", {}), "woken")
+
+
+def test_it_labels_a_node_that_registers_devices_where_narrowing_is_on(world: World) -> None:
+    with env.override(narrowing=True), watching(world):
+        world.node("late")
+        until(
+            lambda: world.people.get("/api/v1/nodes/late")["metadata"]["labels"].get("platform.hami.io/nvidia"),
+            "labelled",
+        )
 
 
 def test_a_second_watcher_stands_by_and_takes_over_with_a_new_epoch(world: World) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from deviceplugin import heartbeat
-from hami_platform.kube import calls, client, errors, objects
+from hami_platform.kube import calls, client, errors, leases, objects
 from hami_platform.simulator.apiserver import ApiServer
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file
 from tests.deviceplugin.web import Web
@@ -119,8 +118,8 @@ class Rig:
         return self.kube.send(calls.node_get(name=NODE))
 
     def lease(self) -> objects.Lease | None:
-        name = heartbeat.lease_name(NODE)
+        name = leases.agent_lease(NODE)
         try:
-            return self.kube.send(calls.lease_get(namespace=heartbeat.NAMESPACE, name=name))
+            return self.kube.send(calls.lease_get(namespace=leases.AGENTS_NAMESPACE, name=name))
         except errors.NotFound:
             return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deviceplugin import VERSION, board, health, heartbeat, inventory, loops, register, registrar
-from hami_platform.kube import calls, errors
+from hami_platform.kube import calls, errors, leases
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, card, device_record, inventory_file, node
 from tests.deviceplugin.cluster import Cluster
 
@@ -174,7 +174,7 @@ def test_the_lease_is_made_then_renewed_and_the_node_is_never_touched() -> None:
         at[0] += timedelta(seconds=15)
     assert [call.method for call in cluster.writes] == ["POST", "PUT", "PUT"]
     (lease,) = [value for path, value in cluster.stored.items() if path.startswith(calls.COORDINATION)]
-    assert lease["metadata"]["name"] == heartbeat.lease_name(NODE)
+    assert lease["metadata"]["name"] == leases.agent_lease(NODE)
     assert lease["spec"]["acquireTime"] == "2026-08-21T08:00:00.000000Z"
     assert lease["spec"]["renewTime"] == "2026-08-21T08:00:30.000000Z"
 
