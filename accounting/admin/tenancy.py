@@ -8,9 +8,14 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from import_export import tmp_storages
+from import_export.admin import ImportExportMixin
+from import_export.formats import base_formats
 
 from accounting.admin.console import HistoryAdmin, ReadAdmin, ReasonForm, actor_of, site
+from accounting.admin.resources import QuotaResource
 from accounting.models import Namespace, NativeQuota, Quota, Tenant
+from accounting.selectors import access
 from accounting.services import namespaces, quotas, tenants
 from hami_platform.domain.quota import Limits, Selector
 
@@ -79,8 +84,13 @@ class QuotaForm(ReasonForm):
 
 
 @admin.register(Quota, site=site)
-class QuotaAdmin(HistoryAdmin):
-    """Limits of a namespace or a tenant."""
+class QuotaAdmin(ImportExportMixin, HistoryAdmin):
+    """Limits of a namespace or a tenant; also as a spreadsheet, imported with a preview."""
+
+    resource_classes = (QuotaResource,)
+    formats = (base_formats.CSV,)
+    skip_export_form = True
+    tmp_storage_class = tmp_storages.CacheStorage  # another process may answer the confirmation
 
     form = QuotaForm
     list_display = (
@@ -110,6 +120,14 @@ class QuotaAdmin(HistoryAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """A quota stays with its scope."""
         return () if obj is None else ("namespace", "tenant")
+
+    def has_import_permission(self, request: HttpRequest) -> bool:
+        """Whoever may change quotas."""
+        return access.reach_for(request).operates
+
+    def has_export_permission(self, request: HttpRequest) -> bool:
+        """Whoever sees them."""
+        return access.reach_for(request).everything
 
     def write(self, request: HttpRequest, row: Quota, data: dict[str, Any], *, new: bool) -> Model:
         namespace = data["namespace"] if new else row.namespace
