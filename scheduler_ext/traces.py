@@ -7,6 +7,7 @@ about a refusal beside it (`Refusal`) is what waking goes by. Must not know: how
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +20,7 @@ from django.utils import timezone
 from accounting import ledger
 from accounting.models import Refusal, Trace
 from hami_platform import metrics
-from hami_platform.domain import place
+from hami_platform.domain import explain, place
 from scheduler_ext import background
 
 PLACED, REFUSED, DENIED, ERROR = "placed", "refused", "denied", "error"
@@ -59,8 +60,10 @@ def write(batch: Iterable[Decided]) -> None:
     latest: dict[tuple[str, str, str], Decided] = {}
     times: dict[tuple[str, str, str], int] = {}
     last: dict[str, Decided] = {}
+    placed: set[str] = set()
     for one in batch:
         latest[one.key] = last[one.uid] = one
+        placed |= {one.uid} if one.verdict == PLACED else set()
         times[one.key] = times.get(one.key, 0) + 1
     try:
         cluster = ledger.cluster_id()
@@ -68,6 +71,7 @@ def write(batch: Iterable[Decided]) -> None:
         with transaction.atomic():
             for key in sorted(rows):  # in one order everywhere, so that two writers never wait for each other
                 _trace(cluster, latest[key], rows[key], times[key])
+            Refusal.objects.filter(cluster=cluster, pod_uid__in=placed).delete()
             for uid in sorted(last):
                 _refusal(cluster, last[uid])
     finally:
@@ -91,15 +95,46 @@ def _trace(cluster: int, one: Decided, row: Mapping[str, Any], times: int) -> No
 
 
 def _refusal(cluster: int, one: Decided) -> None:
-    """The pod's last refusal, or none since it was placed."""
+    """The pod's last refusal; the rows of placed pods are gone already."""
+    if one.verdict != REFUSED:
+        return
+    never = one.decision is not None and _hopeless.never_fits(one.namespace, one.decision)
+    values = {
+        "revision": one.revision, "at": one.at, "reason": one.reason, "summary": _summary(one), "never_fits": never,
+    }  # fmt: skip
+    since = {"never_fits_since": one.at if never else None}
     rows = Refusal.objects.filter(cluster=cluster, pod_uid=one.uid)
-    if one.verdict == PLACED:
-        rows.delete()
-    elif one.verdict == REFUSED:
-        values = {"revision": one.revision, "at": one.at, "reason": one.reason, "summary": _summary(one)}
-        if not rows.update(**values):
-            fresh = Refusal(cluster_id=cluster, pod_uid=one.uid, since=one.at, **values)
-            Refusal.objects.bulk_create([fresh], ignore_conflicts=True)
+    if not rows.update(**values):
+        fresh = Refusal(cluster_id=cluster, pod_uid=one.uid, since=one.at, **values, **since)
+        Refusal.objects.bulk_create([fresh], ignore_conflicts=True)
+    elif never:
+        rows.filter(never_fits_since=None).update(**since)
+    else:
+        rows.update(**since)
+
+
+class Hopeless:
+    """Which requests could not run even on the empty cluster. Looks at every node, so an answer is kept a while."""
+
+    KEPT_S = 60.0
+    MOST = 1000
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[float, bool]] = {}
+
+    def never_fits(self, namespace: str, decision: place.Decision) -> bool:
+        """Whether the decision's pod fits nowhere as devices are registered and limits set, whoever holds what."""
+        nodes = decision.question.nodes
+        inventory = hash(tuple((name, tuple(one.device for one in node.devices)) for name, node in nodes.items()))
+        key = (namespace, decision.question.request, inventory)
+        kept = self._known.get(key)
+        if kept is not None and time.monotonic() < kept[0]:
+            return kept[1]
+        if len(self._known) >= self.MOST:
+            self._known.clear()
+        never = not explain.fits_anywhere_when_empty(decision)
+        self._known[key] = (time.monotonic() + self.KEPT_S, never)
+        return never
 
 
 def _row(one: Decided) -> dict[str, Any]:
@@ -131,4 +166,5 @@ def _detail(one: Decided) -> dict[str, Any]:
     return detail
 
 
+_hopeless = Hopeless()
 _queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=2000, linger_s=0.2)

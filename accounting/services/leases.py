@@ -107,7 +107,9 @@ def _locks(entry: Entry) -> int:
 
 def _hopeless(cluster: int, now: datetime) -> list[str]:
     """uids of claimed pods that could not run even on the empty cluster for ten minutes."""
-    refused = Refusal.objects.filter(cluster=cluster, never_fits=True, since__lte=now - timedelta(seconds=NEVER_FITS_S))
+    refused = Refusal.objects.filter(
+        cluster=cluster, never_fits=True, never_fits_since__lte=now - timedelta(seconds=NEVER_FITS_S)
+    )
     uids = list(refused.values_list("pod_uid", flat=True))
     claimed = Pod.objects.filter(cluster=cluster, uid__in=uids, state=PodState.CLAIMED)
     return list(claimed.values_list("uid", flat=True))

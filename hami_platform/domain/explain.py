@@ -5,7 +5,7 @@ Reads a decision; takes none. Knows no clock and no page: texts are plain senten
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -69,12 +69,20 @@ def explain(decision: place.Decision, request: PodRequest) -> Explanation:
 def fits_when_empty(decision: place.Decision, request: PodRequest) -> bool:
     """Whether the pod would fit if nothing ran: on one of the candidates, all devices healthy, not cordoned and unused,
     no node locked, and no quota in use. Limits, labels, models and reserved memory stay."""
-    question = decision.question
+    return _fits_emptied(decision.question, request, decision.question.candidates)
+
+
+def fits_anywhere_when_empty(decision: place.Decision) -> bool:
+    """The same over every registered node: kube-scheduler offers a sample of them, another one at each try."""
+    return _fits_emptied(decision.question, decision.question.request, decision.question.nodes)
+
+
+def _fits_emptied(question: place.Question, request: PodRequest, names: Iterable[str]) -> bool:
     unused = quota.Headroom(
         tuple((rule, quota.Amounts()) for rule, _ in question.headroom.rules), question.headroom.enforced
     )
     terms = terms_of(request, question.defaults, unused, question.terms.strategies)
-    known = (question.nodes[name] for name in question.candidates if name in question.nodes)
+    known = (question.nodes[name] for name in names if name in question.nodes)
     empty = {_kind(node, request): node for node in map(emptied, known)}
     return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty.values())
 

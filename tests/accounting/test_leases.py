@@ -106,7 +106,12 @@ def test_a_pod_that_can_never_run_gives_its_claim_up_and_gets_it_back_with_a_fit
     flow.admit(pod)
     flow.show(pod)
     Refusal.objects.create(
-        cluster_id=ledger.cluster_id(), pod_uid="uid-p1", at=past(), since=past(601), never_fits=True
+        cluster_id=ledger.cluster_id(),
+        pod_uid="uid-p1",
+        at=past(),
+        since=past(900),
+        never_fits=True,
+        never_fits_since=past(601),
     )
     leases.leases_tick()
     assert (flow.charged_mib(), flow.state(pod)) == (0, "waiting")
