@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,16 +10,10 @@ from pathlib import Path
 import pytest
 
 from hami_platform.simulator import apiserver, kubelet, scheduler
+from tests.cluster import binaries
 from tests.simulator.equipment import make_pod, wait_for
 
 Kubectl = Callable[..., str]
-
-
-def binary() -> Path | None:
-    """kubectl of the end-to-end tests' cache, built from Go by them."""
-    given = os.environ.get("HAMI_E2E_BIN")
-    folders = [Path(given)] if given else sorted((Path.home() / ".cache/hami-platform/cluster").glob("**/"))
-    return next((folder / "kubectl" for folder in folders if (folder / "kubectl").is_file()), None)
 
 
 @pytest.fixture
@@ -31,8 +24,8 @@ def api() -> Iterator[apiserver.ApiServer]:
 
 @pytest.fixture
 def kubectl(api: apiserver.ApiServer, tmp_path: Path) -> Kubectl:
-    found = binary()
-    if found is None:
+    found = binaries.folder() / "kubectl"
+    if not found.is_file():
         pytest.skip("no kubectl: run make control-plane once, or set HAMI_E2E_BIN to a folder that holds it")
     config = api.kubeconfig(tmp_path / "kubeconfig")
 
