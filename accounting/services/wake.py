@@ -28,13 +28,22 @@ ANSWER_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """One pod to wake. ungate: take our scheduling gate off, instead of a changed annotation."""
+    """One pod to wake. ungate: take our scheduling gate off, instead of a changed annotation.
+
+    history: which of the ledger's histories the revision is of; a restored one counts the same numbers again.
+    """
 
     uid: str
     namespace: str
     name: str
     revision: int
     ungate: bool
+    history: str = ""
+
+    @property
+    def retry_at(self) -> str:
+        """A text that the pod's annotation has never had: only a change wakes."""
+        return f"{self.revision}-{self.history}" if self.history else str(self.revision)
 
 
 class Freed:
@@ -42,12 +51,14 @@ class Freed:
 
     def __init__(self) -> None:
         self._read = 0
+        self._history = ""
         self.revision = 0
 
     def follow(self, view: View) -> int:
-        """The freeing revision as of this View; at first use everything counts as just freed."""
-        if not self._read:
-            self.revision = view.clock.revision
+        """The freeing revision as of this View; at first use, and in another history, everything counts as just
+        freed."""
+        if not self._read or self._history != view.clock.incarnation:
+            self.revision, self._history = view.clock.revision, view.clock.incarnation
         else:
             rows = Journal.objects.filter(
                 cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
@@ -64,8 +75,11 @@ class Freed:
 
 def wake_plan(freed: Freed, *, fence: int | None = None) -> list[Wake]:
     """The pods to wake now, best first; waiting ones have got their claim when they are in it. Each is returned by
-    one process and once per freeing revision only."""
+    one process and once per freeing revision only. Nobody is woken before a full compare: /filter could only say so.
+    """
     view = live_view.live().refresh()
+    if not view.ready:
+        return []
     revision = freed.follow(view)
     ungated = _ungate(view, fence)
     return ungated + list(_retry(live_view.live().refresh(), revision))
@@ -113,7 +127,8 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
             continue
         view = _with(view, row, placement)
         if not expected and _won(row, freed_revision, now):
-            yield Wake(row.uid, row.namespace, row.name, freed_revision, ungate=False)
+            history = view.clock.incarnation[:6]
+            yield Wake(row.uid, row.namespace, row.name, freed_revision, ungate=False, history=history)
 
 
 def _waiting(view: View) -> Iterator[PodRow]:

@@ -31,7 +31,7 @@ def wake_send(api: ports.Api, plan: Iterable[Wake]) -> int:
 
 
 def _retry(api: ports.Api, one: Wake) -> bool:
-    api.send(calls.pod_retry(namespace=one.namespace, name=one.name, uid=one.uid, retry_at=str(one.revision)))
+    api.send(calls.pod_retry(namespace=one.namespace, name=one.name, uid=one.uid, retry_at=one.retry_at))
     return True
 
 

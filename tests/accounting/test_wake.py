@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from accounting import ledger, live_view
 from accounting.models import Refusal
-from accounting.services import observe, wake
+from accounting.services import leases, observe, wake
+from tests import builders
 from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -21,9 +26,10 @@ def freed() -> wake.Freed:
     return follower
 
 
-def refused(name: str, **amounts: int) -> dict[str, object]:
+def refused(name: str, *, priority: int = 0, **amounts: int) -> dict[str, Any]:
     """A pod that was admitted, seen, and refused at filter just now."""
     pod = kube_objects.pod(name, **amounts)
+    pod["spec"]["priority"] = priority
     flow.admit(pod)
     flow.show(pod)
     answer = flow.filter_(pod)
@@ -78,3 +84,62 @@ def test_two_processes_do_not_wake_the_same_pod_twice(freed: wake.Freed) -> None
     refused("a", mem=24576)
     observe.pods_gone(["uid-holder"])
     assert woken(freed) + woken(other) == ["a"]
+
+
+def test_the_higher_priority_is_woken_first(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=24576))
+    refused("older", mem=24576)
+    refused("urgent", priority=10, mem=24576)
+    observe.pods_gone(["uid-holder"])
+    assert woken(freed) == ["urgent"]
+
+
+def test_a_smaller_pod_behind_one_that_does_not_fit_yet_is_woken(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("big", mem=16000))
+    flow.run(kube_objects.pod("small", mem=8000))
+    refused("first", mem=20000)
+    refused("second", mem=8000)
+    observe.pods_gone(["uid-small"])
+    assert woken(freed) == ["second"]
+
+
+def test_a_suspended_pod_is_woken_when_it_fits_and_gets_its_claim_at_filter(freed: wake.Freed) -> None:
+    pod = refused("hopeless", mem=30000)
+    long_ago = ledger.database_time() - timedelta(seconds=601)
+    Refusal.objects.update(never_fits=True, never_fits_since=long_ago)
+    leases.leases_tick()
+    assert (flow.state(pod), woken(freed)) == ("waiting", [])
+    flow.observe_nodes(kube_objects.node("big", builders.device("GPU-big", memory_mib=40000)))
+    assert woken(freed) == ["hopeless"]
+    assert flow.filter_(pod).node == "big"
+    assert flow.charged_mib() == 30000
+
+
+def test_a_suspended_pod_over_its_quota_sleeps_on(freed: wake.Freed) -> None:
+    refused("hopeless", mem=30000)
+    Refusal.objects.update(never_fits=True, never_fits_since=ledger.database_time() - timedelta(seconds=601))
+    leases.leases_tick()
+    flow.limit(memory_mib=20000)
+    flow.observe_nodes(kube_objects.node("big", builders.device("GPU-big", memory_mib=40000)))
+    assert woken(freed) == []
+
+
+def test_nobody_is_woken_before_the_ledger_was_compared(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=24576))
+    refused("a", mem=24576)
+    observe.pods_gone(["uid-holder"])
+    with ledger.transaction(cause="restored") as entry:
+        ledger.incarnation_draw(entry)
+    assert woken(freed) == []
+    with ledger.transaction(cause="compared") as entry:
+        ledger.compared_set(entry)
+    assert woken(freed) == ["a"]
+
+
+def test_after_a_restore_the_same_revision_is_another_text(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=24576))
+    refused("a", mem=24576)
+    observe.pods_gone(["uid-holder"])
+    (before,) = wake.wake_plan(freed)
+    assert before.retry_at.startswith(f"{before.revision}-")
+    assert before.retry_at != replace(before, history="another").retry_at

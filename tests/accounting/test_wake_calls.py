@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from accounting.services import wake_calls
 from accounting.services.wake import Wake
 from hami_platform.kube import errors
+from tests.accounting import simulated
 
 
 class Api:
@@ -42,3 +44,25 @@ def test_an_api_server_that_is_away_is_a_fault_of_all() -> None:
     api = Api(a=errors.Unreachable("connection refused"))
     with pytest.raises(errors.Unreachable):
         wake_calls.wake_send(api, wakes("a", "b"))
+
+
+def test_whatever_the_annotation_said_the_patch_is_a_change(tmp_path: Path) -> None:
+    """A text that stays the same changes no resourceVersion, and kube-scheduler sees nothing."""
+    with simulated.world(tmp_path) as world:
+        for number, said in enumerate(("", "7", "7-abcdef", "garbage", "bind-1", "\u00fc" * 300)):
+            name = f"p{number}"
+            made = world.pod(name, mem=1000, annotations={"platform.hami.io/retry-at": said})
+            one = Wake(made["metadata"]["uid"], "nlp", name, 7, ungate=False, history="123456")
+            assert wake_calls.wake_send(world.api, [one]) == 1
+            now = world.look(name)["metadata"]
+            assert now["annotations"]["platform.hami.io/retry-at"] == "7-123456"
+            assert now["resourceVersion"] != made["metadata"]["resourceVersion"]
+
+
+def test_another_pod_of_the_same_name_is_not_woken(tmp_path: Path) -> None:
+    with simulated.world(tmp_path) as world:
+        world.pod("p", mem=1000)
+        before = world.look("p")
+        gone = [Wake("uid of the one before", "nlp", "p", 7, ungate=ungate) for ungate in (False, True)]
+        assert wake_calls.wake_send(world.api, gone) == 0
+        assert world.look("p") == before
