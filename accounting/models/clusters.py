@@ -80,7 +80,9 @@ class ProcessLease(models.Model):
     holder = models.CharField(max_length=128, blank=True)
     epoch = models.BigIntegerField(default=0)
     until = models.DateTimeField(null=True, help_text="Database time after which anybody may take it.")
-    succeeded_at = models.DateTimeField(null=True, help_text="Database time when the job was last done without a fault.")
+    succeeded_at = models.DateTimeField(
+        null=True, help_text="Database time when the job was last done without a fault."
+    )
 
     class Meta:
         ordering = ("cluster", "name")

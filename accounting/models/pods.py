@@ -39,7 +39,8 @@ class Pod(LedgerModel):
     claim_charges = models.JSONField(
         default=list,
         blank=True,
-        help_text="Held before a device is chosen: [[vendor, devices, memory_mib, core_percent, largest_share_mib], …].",
+        help_text="Held before a device is chosen: "
+        "[[vendor, devices, memory_mib, core_percent, largest_share_mib], …].",
     )
     node = models.CharField(max_length=253, blank=True)
     lease_until = models.DateTimeField(

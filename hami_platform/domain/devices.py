@@ -48,7 +48,8 @@ class MigUse:
 class Device:
     """One registered device. The first block is observed, `cordoned` and `reserved_mib` are people's.
 
-    memory_mib and core_percent are the registered totals (after the plugin's scaling); slots is the greatest number of sharers.
+    memory_mib and core_percent are the registered totals (after the plugin's scaling); slots is the greatest number
+    of sharers.
     reserved_mib lowers free memory only; percentages are of the registered memory.
     """
 
@@ -99,7 +100,8 @@ NOTHING = Held()
 class Share:
     """What one container was given on one device. container_index counts init containers first, then apps.
 
-    model: the device's model when the share was given; kept with the share because a device may be retired before its pod ends.
+    model: the device's model when the share was given; kept with the share because a device may be retired before its
+    pod ends.
     """
 
     container_index: int

@@ -11,7 +11,8 @@ from hami_platform.domain.devices import ContainerKind
 class DeviceRequest:
     """One vendor's devices for one container.
 
-    count: distinct devices (MIG: instances). memory_mib > 0 is per device and wins; else memory_percent (1…100) of the registered memory.
+    count: distinct devices (MIG: instances). memory_mib > 0 is per device and wins; else memory_percent (1…100) of the
+    registered memory.
     core_percent: per device; 100 on a card of 100 means the whole card.
     """
 
@@ -67,7 +68,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """All a decision needs to know of a pod: its containers (init first, then apps, in spec order) and its constraints."""
+    """All a decision needs to know of a pod: its containers (init first, then apps, in spec order), its constraints."""
 
     containers: tuple[ContainerRequest, ...]
     constraints: Constraints = field(default_factory=Constraints)
