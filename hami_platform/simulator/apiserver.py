@@ -50,6 +50,7 @@ class ApiServer:
         tls: bool = False,
         window: int = 4096,
         bookmark_s: float = 60.0,
+        events_last_s: float = 3600.0,  # source: kube-apiserver, --event-ttl
         require_token: bool = False,
         resolve: webhooks.Resolver | None = None,
     ) -> None:
@@ -59,7 +60,7 @@ class ApiServer:
         self._authority = certificates.Authority() if tls else None
         self._require_token = require_token
         self._webhooks = webhooks.Webhooks(self.store, resolve)
-        self._rest = rest.Rest(self.store, self._webhooks)
+        self._rest = rest.Rest(self.store, self._webhooks, events_last_s=events_last_s)
         self._lists = lists.Lists(self.store, bookmark_s=bookmark_s)
         self.fault = faults.Faults(self.store, self._lists)
         self._counting = threading.Lock()

@@ -7,6 +7,7 @@ No lock is held while a webhook is called; writes are compare-and-set and start 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -18,14 +19,17 @@ from hami_platform.simulator.api.store import Stale, Store, Stored
 from hami_platform.simulator.api.types import Obj, Request, Resource, copied, metadata
 from hami_platform.simulator.api.webhooks import Attempt, Webhooks
 
+_SWEEP_EVERY = 64  # new events between looks for expired ones
+
 
 class Rest:
     """The writing half of the API over one store."""
 
-    def __init__(self, store: Store, webhooks: Webhooks) -> None:
+    def __init__(self, store: Store, webhooks: Webhooks, *, events_last_s: float) -> None:
         self._store = store
         self._webhooks = webhooks
         self.removal = removal.Removal(store)
+        self._events_last = timedelta(seconds=events_last_s)
 
     # --- create ---------------------------------------------------------------------------------------------
 
@@ -82,7 +86,19 @@ class Rest:
             self.furnish(key[1])
         elif resource is registry.QUOTAS:
             self._count_quota(stored)
+        elif resource is registry.EVENTS and self._store.count(registry.EVENTS) % _SWEEP_EVERY == 0:
+            self._forget_events(datetime.now(UTC) - self._events_last)
         return stored.obj
+
+    def _forget_events(self, before: datetime) -> None:
+        """Events expire; in etcd by their lease."""
+        limit = before.strftime("%Y-%m-%dT%H:%M:%SZ")
+        for item in self._store.objects(registry.EVENTS)[1]:
+            if item.obj["metadata"]["creationTimestamp"] < limit:
+                try:
+                    self._store.remove(registry.EVENTS, item.key, expected=item, last=copied(item.obj))
+                except Stale:
+                    continue  # changed meanwhile
 
     def _count_quota(self, stored: Stored) -> None:
         """What the quota controller writes a moment later; here nothing counts as used."""
