@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
@@ -26,19 +25,13 @@ def _admin_site() -> admin.AdminSite:
     return site
 
 
-def _included(prefix: str, module: str) -> Routes:
-    package = module.rpartition(".")[0]
-    exists = importlib.util.find_spec(package) and importlib.util.find_spec(module)
-    return [path(prefix, include(module))] if exists else []
-
-
 def _web() -> Routes:
     return [
         path("favicon.ico", RedirectView.as_view(url=static("console/icon.svg"))),  # asked for whatever a page says
         path("admin/", _admin_site().urls),
         path("accounts/", include("allauth.urls")),
-        *_included("api/", "accounting.api.urls"),
-        *_included("", "accounting.urls"),
+        path("api/", include("accounting.api.urls")),
+        path("", include("accounting.urls")),
     ]
 
 
