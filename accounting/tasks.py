@@ -93,7 +93,7 @@ def waiting() -> None:
 @shared_task
 def rollup() -> None:
     """Sum up use by the hour."""
-    _alone("rollup", 120, rollups.hours_rollup)
+    _alone(rollups.JOB, 120, rollups.hours_rollup)
 
 
 @shared_task

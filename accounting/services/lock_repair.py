@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from accounting import ledger, live_view
 from accounting.models import NodeLock
+from accounting.services import findings
 from accounting.services.locks import ANNOTATION
 from accounting.services.node_seen import LOCK, NodeSeen
 from hami_platform import env
@@ -60,8 +61,25 @@ def locks_release_dead(api: ports.Api, *, fence: int | None = None) -> int:
         alive = pod is not None and not (pod.facts is not None and pod.facts.started)
         if alive or (pod is None and now - row.first_seen_at < timeout and not _names_a_missing_pod(api, row.value)):
             continue
-        freed += annotation_remove(api, node=row.node, value=row.value)
+        if annotation_remove(api, node=row.node, value=row.value):
+            freed += 1
+            _tell(row, pod is not None, fence)
     return freed
+
+
+def _tell(row: NodeLock, known: bool, fence: int | None) -> None:
+    """An alarm for a lock that nobody we know of left behind: some writer on that node is at fault (H51)."""
+    if known:
+        return
+    with ledger.transaction(cause="locks_release_dead", fence=fence) as entry:
+        findings.finding_raise(
+            entry,
+            kind="node-lock-left-behind",
+            subject=row.node,
+            message=f"the node's lock {row.value[:200]!r} had no living holder",
+            evidence={"value": row.value, "first_seen_at": row.first_seen_at.isoformat()},
+            repair="taken off",
+        )
 
 
 def annotation_remove(api: ports.Api, *, node: str, value: str) -> bool:

@@ -3,10 +3,10 @@ notices."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from accounting import ledger
-from accounting.models import Clock, Journal, Measurement, Pod, PodState, Trace
+from accounting.models import Clock, DeniedAsk, Finding, Journal, Measurement, Pod, PodState, Refusal, Trace
 from hami_platform import env
 
 BATCH = 2000
@@ -20,7 +20,22 @@ def retention_run() -> int:
     ).delete()[0]
     old = now - timedelta(days=settings.measurement_keep_days)
     dropped += Measurement.objects.filter(cluster=cluster, at__lt=old).delete()[0]
+    dropped += _told(cluster, now - timedelta(days=settings.trace_keep_days))
+    dropped += _refusals(cluster, now - timedelta(hours=1))
     return dropped + journal_prune(days=settings.journal_keep_days) + _pods(days=settings.trace_keep_days)
+
+
+def _told(cluster: int, old: datetime) -> int:
+    """Denied asks that nobody repeated, and findings repaired long ago."""
+    dropped = DeniedAsk.objects.filter(cluster=cluster, last_at__lt=old).delete()[0]
+    return dropped + Finding.objects.filter(cluster=cluster, repaired_at__lt=old).delete()[0]
+
+
+def _refusals(cluster: int, old: datetime) -> int:
+    """Refusals of pods that ended while they waited: every tick of waking reads them all. The hour is for pods that
+    nobody has observed yet."""
+    alive = Pod.objects.filter(cluster=cluster).exclude(state=PodState.ENDED).exclude(uid="").values("uid")
+    return Refusal.objects.filter(cluster=cluster, at__lt=old).exclude(pod_uid__in=alive).delete()[0]
 
 
 def journal_prune(*, days: int) -> int:

@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Min, Q
 
 from accounting import ledger
-from accounting.models import UsageHour, UsageInterval
+from accounting.models import ProcessLease, UsageHour, UsageInterval
 
-RECENT_HOURS = 2
+JOB = "rollup"
+"""Name under which the last run that ended well is recorded."""
+
+MOST_HOURS = 31 * 24
+"""An outage longer than this leaves a gap; a repair by hand would recompute it."""
 
 
 def hours_rollup() -> int:
-    """Recompute the running hour and the one before; the number of rows written."""
+    """Recompute the running hour, the one before, and all since the last run that ended well; the number of rows
+    written."""
     now = ledger.database_time()
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    return sum(_hour(hour - timedelta(hours=back), now) for back in range(RECENT_HOURS))
+    hour = _whole(now)
+    back = 1 + max(1, int((hour - _whole(_since(now))) / timedelta(hours=1)))
+    return sum(_hour(hour - timedelta(hours=ago), now) for ago in range(min(back, MOST_HOURS)))
+
+
+def _whole(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def _since(now: datetime) -> datetime:
+    """When the sums were last true: the last good run, or else the first use that was ever recorded."""
+    cluster = ledger.cluster_id()
+    last = ProcessLease.objects.filter(cluster=cluster, name=JOB).values_list("succeeded_at", flat=True).first()
+    first = UsageInterval.objects.filter(cluster=cluster).aggregate(at=Min("started_at"))["at"]
+    return last or first or now
 
 
 def _hour(hour: datetime, now: datetime) -> int:

@@ -204,6 +204,33 @@ def test_h46_an_annotation_lock_whose_holder_is_gone_is_taken_off(world: World) 
     assert not NodeLock.objects.exists()
 
 
+@pytest.mark.parametrize("value", ["2026-01-01T00:00:00Z", "garbage", "a,b"], ids=["h50", "h51", "h51 two parts"])
+def test_h50_h51_a_lock_without_a_readable_owner_holds_for_one_timeout_from_first_sight(
+    world: World, value: str
+) -> None:
+    note = {"metadata": {"annotations": {"hami.io/mutex.lock": value}}}
+    world.people.call("PATCH", "/api/v1/nodes/n1", note, media=MERGE_PATCH)
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    for minutes, freed in ((4, 0), (6, 1)):
+        with guard.writing():
+            NodeLock.objects.update(first_seen_at=ledger.database_time() - timedelta(minutes=minutes))
+        assert lock_repair.locks_release_dead(world.api) == freed
+    assert Finding.objects.get().kind == "node-lock-left-behind", "with an alarm"
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    assert not NodeLock.objects.exists()
+
+
+def test_h47_the_lock_of_a_pod_that_failed_is_taken_off_at_once(world: World) -> None:
+    world.placed("p", mem=8000)
+    pods(world)
+    note = {"metadata": {"annotations": {"hami.io/mutex.lock": "2026-01-01T00:00:00Z,nlp,p"}}}
+    world.people.call("PATCH", "/api/v1/nodes/n1", note, media=MERGE_PATCH)
+    world.status("p", phase="Failed")
+    pods(world)
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    assert lock_repair.locks_release_dead(world.api) == 1
+
+
 def test_d8_a_lock_whose_holder_waits_for_allocate_is_never_taken_off(world: World) -> None:
     world.placed("p", mem=8000)
     pods(world)
