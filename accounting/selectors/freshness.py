@@ -11,6 +11,11 @@ from accounting import ledger
 from accounting.models import DeniedAsk, Finding, ProcessLease, Refusal, Trace
 from hami_platform.domain.view import View
 
+RECONCILE = "pods"
+"""The periodic task that compares every pod."""
+OLD_S = 120
+"""Four of its periods."""
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -32,7 +37,24 @@ def freshness(view: View) -> Freshness:
         return Freshness(
             view.clock.revision, "No watcher runs: changes arrive only with reconciliation. Run: ./manage.py watch"
         )
-    return Freshness(view.clock.revision)
+    return Freshness(view.clock.revision, _unrepaired())
+
+
+def reconciliation_age_s() -> int | None:
+    """Seconds since every pod was last compared with the API server by a tick; None: never."""
+    job = ProcessLease.objects.filter(cluster=ledger.cluster_id(), name=RECONCILE).first()
+    if job is None or job.succeeded_at is None:
+        return None
+    return max(0, round((ledger.database_time() - job.succeeded_at).total_seconds()))
+
+
+def _unrepaired() -> str:
+    """What to say where ticks fail or nobody ticks: the watcher alone misses what no event tells."""
+    age_s = reconciliation_age_s()
+    if age_s is not None and age_s <= OLD_S:
+        return ""
+    old = "Reconciliation has never run" if age_s is None else f"Reconciliation is {age_s} s old"
+    return f"{old}: missed events are not repaired. Run: celery -A hami_platform worker, and beat"
 
 
 def stamp(view: View, *, pod_uid: str = "") -> str:

@@ -7,12 +7,14 @@ import json
 import pathlib
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
-from accounting import tasks
+from accounting import ledger, live_view, tasks
 from accounting.models import ProcessLease
+from accounting.selectors import freshness
 from accounting.services import flights
 from accounting.services.cluster_api import cluster_api_use
 from hami_platform.kube import client
@@ -95,3 +97,19 @@ def test_a_fault_in_our_own_code_is_not_hidden_and_gives_the_lease_back() -> Non
     assert (lease.until, lease.succeeded_at) == (None, None)
     with flights.single_flight("job", holder="next", ttl_s=60) as mine:
         assert mine
+
+
+def test_pages_say_how_old_reconciliation_is() -> None:
+    flow.cluster()
+    flights.lease_take(name=ledger.WATCHER, holder="one", ttl_s=60)
+    assert "never run" in freshness.freshness(live_view.live().refresh()).problem
+    with flights.single_flight(freshness.RECONCILE, holder="one", ttl_s=60):
+        pass
+    assert freshness.freshness(live_view.live().refresh()).problem == ""
+    long_ago = ledger.database_time() - timedelta(seconds=500)
+    ProcessLease.objects.filter(name="pods").update(succeeded_at=long_ago)
+    assert "Reconciliation is 50" in freshness.freshness(live_view.live().refresh()).problem
+
+
+def test_pages_watch_a_task_that_is_ticked() -> None:
+    assert tasks.BEAT_SCHEDULE[freshness.RECONCILE]["schedule"] < freshness.OLD_S
