@@ -106,7 +106,7 @@ def spent_by_namespace(view: View) -> dict[str, Spent]:
 
 
 def all_bars(view: View, reach: Reach) -> list[QuotaBar]:
-    """Every limit on a sum that the reader may see: tenants first, then namespaces, the fullest first."""
+    """Every limit on a sum that the reader may see: the fullest first, tenants before namespaces."""
     spent = spent_by_namespace(view)
     members = members_by_tenant(view)
     found: list[QuotaBar] = []
@@ -115,7 +115,7 @@ def all_bars(view: View, reach: Reach) -> list[QuotaBar]:
             found += _bars_of(view, row, spent, members)
     found += _native_bars(view, reach, spent)
     found = [replace(bar, editable=_may_edit(bar, reach)) for bar in found]
-    return sorted(found, key=lambda bar: (bar.scope_kind != "tenant", -bar.percent, bar.rule, bar.resource))
+    return sorted(found, key=lambda bar: (-bar.percent, bar.scope_kind != "tenant", bar.rule, bar.resource))
 
 
 def bars_for(view: View, namespace: str, reach: Reach) -> list[QuotaBar]:
