@@ -57,13 +57,13 @@ def _alone(name: str, ttl_s: float, run: Callable[[], Any]) -> None:
 @shared_task
 def pods() -> None:
     """Compare every pod with the API server; a full compare if this history has had none."""
-    _alone("pods", 120, lambda: reconcile.pods_or_everything(cluster_api(), config=device_config()))
+    _alone("pods", 60, lambda: reconcile.pods_or_everything(cluster_api(), config=device_config()))
 
 
 @shared_task
 def nodes() -> None:
     """Compare inventory and liveness."""
-    _alone("nodes", 60, lambda: reconcile.nodes_reconcile(cluster_api(), config=device_config()))
+    _alone("nodes", 45, lambda: reconcile.nodes_reconcile(cluster_api(), config=device_config()))
 
 
 @shared_task
@@ -99,7 +99,7 @@ def rollup() -> None:
 @shared_task
 def self_audit() -> None:
     """Recompute from the API server and compare."""
-    _alone("audit", 120, lambda: audit.audit_run(cluster_api(), config=device_config()))
+    _alone("audit", 90, lambda: audit.audit_run(cluster_api(), config=device_config()))
 
 
 @shared_task

@@ -14,6 +14,9 @@ from celery.signals import beat_init, setup_logging, worker_init
 from hami_platform import env, logs, metrics
 
 _log = logs.get(__name__)
+MOST_WAITING = 100
+"""Two minutes of ticks."""
+
 _CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hami_platform.settings")
@@ -39,11 +42,22 @@ class Schedule(beat.Scheduler):
             entry.last_run_at = entry.default_now() - entry.schedule.run_every
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        """Send one tick. A broker that is away costs one line a tick; the next tick is the retry."""
+        """Send one tick. A broker that is away costs one line a tick; the next tick is the retry.
+
+        Where nobody takes them, ticks are not heaped up: a worker would spend its first minutes on throwing them away.
+        """
         try:
+            if producer is not None and self._waiting(producer) >= MOST_WAITING:
+                _log.warning("tick_not_sent", task=entry.name, why="nobody takes what was sent: is a worker running?")
+                return
             self.apply_async(entry, producer=producer, advance=False)
-        except beat.SchedulingError as fault:
+        except (beat.SchedulingError, *self.connection.connection_errors, *self.connection.channel_errors) as fault:
             _log.warning("tick_not_sent", task=entry.name, why=str(fault).partition("\n")[0])
+
+    def _waiting(self, producer: Any) -> int:
+        """How many messages lie in the queue."""
+        declared = producer.channel.queue_declare(queue=self.app.conf.task_default_queue)
+        return int(declared.message_count)
 
 
 @setup_logging.connect

@@ -22,6 +22,7 @@ def schedule() -> celery.Schedule:
 def test_tasks_leave_no_results_and_no_late_acknowledgement() -> None:
     assert celery.app.conf.task_ignore_result
     assert not celery.app.conf.task_acks_late
+    assert celery.app.conf.worker_prefetch_multiplier == 1
 
 
 def test_there_are_ticks(schedule: celery.Schedule) -> None:
@@ -49,6 +50,15 @@ def test_a_broker_that_is_away_costs_one_line_a_tick(caplog: pytest.LogCaptureFi
     schedule = celery.Schedule(app=away, lazy=False)
     schedule.apply_entry(schedule.schedule["due"])
     assert [record.exc_info for record in caplog.records if "tick_not_sent" in record.getMessage()] == [None]
+
+
+def test_ticks_that_nobody_takes_are_not_heaped_up() -> None:
+    alone = Celery(broker="memory://", set_as_current=False)
+    schedule = celery.Schedule(app=alone, lazy=False)
+    entry = schedule.schedule["due"]
+    for _ in range(celery.MOST_WAITING + 50):
+        schedule.apply_entry(entry, producer=schedule.producer)
+    assert schedule._waiting(schedule.producer) == celery.MOST_WAITING
 
 
 def test_an_embedded_worker_takes_what_its_beat_sends(tmp_path: pathlib.Path) -> None:
