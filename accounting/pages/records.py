@@ -12,7 +12,22 @@ from accounting.models import Finding
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity
 
-KINDS = ("pod", "quota", "namespace", "tenant", "device", "hold", "node", "lock", "native", "price", "role", "clock")
+KINDS = (
+    "people",
+    "pod",
+    "quota",
+    "namespace",
+    "tenant",
+    "device",
+    "hold",
+    "node",
+    "lock",
+    "native",
+    "price",
+    "role",
+    "token",
+    "clock",
+)
 
 
 @console

@@ -11,7 +11,10 @@ from accounting.models import Finding, Journal, Pod
 from accounting.selectors.access import Reach
 
 PAGE = 50
-HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim"})
+HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "version", "in_force"})
+PEOPLE = ("quota", "namespace", "tenant", "device", "hold", "price", "role", "token")
+"""Kinds that people change."""
+
 OPERATIONS = ("node", "device", "hold", "lock", "native", "clock", "price")
 """Kinds that concern the cluster rather than a namespace; whoever has any role may read them."""
 
@@ -33,9 +36,11 @@ class Change:
 
 
 def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None = None) -> list[Change]:
-    """Newest first, PAGE rows at most, those before a revision if one is given."""
+    """Newest first, PAGE rows at most, those before a revision if one is given. kind "people": what persons changed."""
     rows = Journal.objects.filter(cluster=ledger.cluster_id()).order_by("-revision", "seq")
-    if kind:
+    if kind == "people":
+        rows = rows.filter(kind__in=PEOPLE).exclude(actor="")
+    elif kind:
         rows = rows.filter(kind=kind)
     if key:
         rows = rows.filter(key=key)
@@ -60,7 +65,9 @@ def open_findings(limit: int = 50) -> list[Finding]:
 def change(row: Journal) -> Change:
     """The row in words."""
     values = row.values
-    name = f"{values['namespace']}/{values.get('name') or 'not created yet'}" if "namespace" in values else row.key
+    name = str(values.get("subject") or row.key)
+    if row.kind == "pod" and "namespace" in values:
+        name = f"{values['namespace']}/{values.get('name') or 'not created yet'}"
     told = [
         f"{key.replace('_', ' ')} {_text(value)}" for key, value in values.items() if key not in HIDDEN and value != ""
     ]

@@ -55,10 +55,11 @@ def put(
     kind: str,
     key: str | int | None = None,
     reason: str,
+    scope: str = "",
 ) -> bool:
     """Set the values on the row and write it. False, and nothing written, when nothing differs.
 
-    `key` None: the row's primary key, known only after a first save.
+    `key` None: the row's primary key, known only after a first save. scope: the namespace whose people may read of it.
     """
     new = is_new(row)
     changed = {name: value for name, value in values.items() if new or getattr(row, name) != value}
@@ -68,21 +69,23 @@ def put(
         setattr(row, name, value)
     _sign(row, entry.actor, reason)
     row.save()
-    told = {name: plain(value) for name, value in changed.items()} | {"reason": reason}
+    told = {name: plain(value) for name, value in changed.items()} | {"reason": reason, "subject": str(row)}
+    if scope:
+        told["namespace"] = scope
     entry.record(kind, row.pk if key is None else key, **told)
     return True
 
 
 def take_away(entry: ledger.Entry, row: models.Model, *, kind: str, key: str | int | None = None, reason: str) -> None:
     """Delete the row. Raises InvalidInput when other rows need it."""
-    key = row.pk if key is None else key
+    key, subject = row.pk if key is None else key, str(row)
     _sign(row, entry.actor, reason)
     try:
         row.delete()
     except models.ProtectedError as fault:
         needed = ", ".join(sorted({f"{one._meta.verbose_name} {one}" for one in fault.protected_objects})[:5])
         raise errors.InvalidInput("", f"still needed by {needed}") from fault
-    entry.record(kind, key, reason=reason, deleted=True)
+    entry.record(kind, key, reason=reason, deleted=True, subject=subject)
 
 
 def is_new(row: models.Model) -> bool:

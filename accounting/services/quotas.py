@@ -95,7 +95,8 @@ def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -
         named = {"name": edits.text_checked(new, "name", new.name)}
         edits.put(entry, new, named, kind="namespace", key=new.name, reason=reason)
         row.namespace = new
-    edits.put(entry, row, values, kind="quota", reason=reason)
+    scope = row.namespace.name if row.namespace is not None else ""
+    edits.put(entry, row, values, kind="quota", reason=reason, scope=scope)
 
 
 def _refuse_bytes(field: str, value: int | None, ceiling_mib: int) -> None:

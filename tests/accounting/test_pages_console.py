@@ -91,6 +91,14 @@ def test_member_sees_her_namespace_and_only_amounts_of_others() -> None:
     assert member.get(reverse("console:findings")).status_code == 403
 
 
+def test_member_reads_of_changes_to_her_own_limits() -> None:
+    busy()
+    quotas.quota_set(namespace="cv", limits=Limits(devices=1), **WHY)
+    page = text_of(person("member", namespace="cv"), "activity")
+    assert "cv/default" in page
+    assert "nlp/default" not in page
+
+
 def test_tenant_role_reaches_the_namespaces_under_the_tenant() -> None:
     busy()
     lead = person("viewer", tenant="labs")
@@ -210,8 +218,10 @@ def test_denied_asks_are_shown_by_owner(desk: Client) -> None:
 
 def test_activity_names_actor_and_reason(desk: Client) -> None:
     busy()
-    page = text_of(desk, "activity", kind="quota")
+    page = text_of(desk, "activity", kind="people")
     assert "set up" in page
+    assert "nlp/default" in page
+    assert "train" not in page
     assert "root" in page
     assert "memory mib 40960" in page
 
