@@ -51,8 +51,13 @@ class Schedule(beat.Scheduler):
                 _log.warning("tick_not_sent", task=entry.name, why="nobody takes what was sent: is a worker running?")
                 return
             self.apply_async(entry, producer=producer, advance=False)
-        except (beat.SchedulingError, *self.connection.connection_errors, *self.connection.channel_errors) as fault:
+        except self._away() as fault:
             _log.warning("tick_not_sent", task=entry.name, why=str(fault).partition("\n")[0])
+
+    def _away(self) -> tuple[type[Exception], ...]:
+        """What a broker that is away looks like."""
+        connection: Any = self.connection
+        return (beat.SchedulingError, *connection.connection_errors, *connection.channel_errors)
 
     def _waiting(self, producer: Any) -> int:
         """How many messages lie in the queue."""
