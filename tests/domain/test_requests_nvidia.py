@@ -225,7 +225,8 @@ def test_mode_and_weights_are_read() -> None:
     })  # fmt: skip
     assert found.vgpu_mode == "mig,hami-core"
     assert found.weights == requests.Weights(1, 2, 3)
-    assert constraints(**{"nvidia.com/vgpu_mode": " "}).vgpu_mode is None
+    assert constraints(**{"nvidia.com/vgpu_mode": " "}).vgpu_mode == ""  # no device's mode is in it, as in HAMi
+    assert constraints().vgpu_mode is None
 
 
 def test_bad_weights_are_refused_and_only_where_devices_are_asked() -> None:

@@ -48,8 +48,8 @@ def _list(notes: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...] | No
 
 
 def _first(notes: Mapping[str, str], keys: Sequence[str]) -> str | None:
-    texts = (notes.get(key, "").strip() for key in keys)
-    return next(filter(None, texts), None)
+    """The text of the first key that is there, an empty one too: a mode that no device has, as in HAMi."""
+    return next((notes[key].strip() for key in keys if key in notes), None)
 
 
 def _weights(text: str | None) -> requests.Weights:
