@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from hami_platform.domain import devices
 from hami_platform.domain.requests import ContainerRequest, PodRequest
@@ -69,7 +70,24 @@ def shares_from(
         if pod_devices.align(rows, len(containers)) is None:
             aligned = False
         shares += _shares(rows, containers, mig, models)
-    return tuple(shares), aligned
+    return (*shares, *_unlisted(mig, shares, models)), aligned
+
+
+def _unlisted(
+    mig: Mapping[tuple[int, int], mig_allocations.Allocation],
+    shares: Sequence[devices.Share],
+    models: Mapping[devices.DeviceKey, str],
+) -> Iterator[devices.Share]:
+    """Instances that are reserved but stand in no row: they hold no amounts that we know of, but their place."""
+    listed = Counter((one.uuid, one.mig) for one in shares)
+    for one in mig.values():
+        listed[one.gpu_uuid, one.use] -= 1
+        if listed[one.gpu_uuid, one.use] < 0:
+            for vendor, uuid in [key for key in models if key[1] == one.gpu_uuid]:
+                model = models[vendor, uuid]
+                yield devices.Share(
+                    one.container_index, "", devices.ContainerKind.APP, vendor, uuid, 0, 0, one.use, model
+                )
 
 
 def _shares(
