@@ -25,6 +25,7 @@ from accounting.services import (
     seen,
 )
 from accounting.services.node_seen import NodeSeen
+from hami_platform import env
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
@@ -123,7 +124,7 @@ def _old(row: PodRow) -> bool:
 def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
     """Compare every node, its signs of life and the locks that node annotations carry, and write what is missing on
     nodes; the number of nodes that changed."""
-    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes())]
+    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes()) if _managed(one)]
     if any(one.agent for one in found):
         liveness.leases_heard(agents_renewed(api))
     changed = _nodes_apply(api, found, config=config, complete=True, fence=fence)
@@ -148,7 +149,7 @@ def nodes_apply(
 ) -> int:
     """Write these node objects, and the label by which narrowing finds them; `complete` means that nodes not among them
     may be gone (each is read before it is retired)."""
-    found = [node_seen.from_object(one, config) for one in objects]
+    found = [node_seen.from_object(one, config) for one in objects if _managed(one)]
     return _nodes_apply(api, found, config=config, complete=complete, fence=fence)
 
 
@@ -165,6 +166,12 @@ def _nodes_apply(
         ]
         changed += nodes.nodes_gone([name for name in known if _node_gone(api, name)], fence=fence)
     return changed
+
+
+def _managed(node: Mapping[str, Any]) -> bool:
+    """Whether the node has the labels that the operator asks for. One that loses them is left as it is, as in HAMi."""
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    return all(labels.get(name) == value for name, value in env.current().node_label_selector)
 
 
 def _node_gone(api: ports.Api, name: str) -> bool:

@@ -179,7 +179,7 @@ def _touched_nodes(old: View, changes: Changes) -> set[str]:
 def _state(view: View, name: str) -> NodeState | None:
     """What placement sees of one node; None when it offers nothing at all."""
     node = view.nodes.get(name)
-    if node is None or node.retired:
+    if node is None or node.retired or not node.devices:
         return None
     held: dict[DeviceKey, Held] = {}
     for pod_id in sorted(view.pods_by_node.get(name, ())):

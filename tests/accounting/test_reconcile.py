@@ -12,6 +12,7 @@ import pytest
 from accounting import guard, ledger, live_view
 from accounting.models import Finding, Node, NodeLock, Pod
 from accounting.services import audit, bindings, lock_repair, reconcile, wake, wake_calls
+from hami_platform import env
 from hami_platform.simulator.client import MERGE_PATCH
 from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.simulated import World
@@ -40,6 +41,23 @@ def clean(world: World) -> bool:
 def test_a_full_compare_makes_the_ledger_ready(world: World) -> None:
     assert live_view.live().refresh().ready
     assert Node.objects.get().name == "n1"
+
+
+def test_only_nodes_with_the_labels_asked_for_are_managed_and_one_that_loses_them_stays(world: World) -> None:
+    world.node("n2", agent="2.0")
+    with env.override(node_label_selector=(("platform.hami.io/agent", "1.0"),)):
+        reconcile.nodes_reconcile(world.api, config=CONFIG)
+        assert set(live_view.live().refresh().states) == {"n1"}
+    with env.override(node_label_selector=(("gpu", "on"),)):
+        reconcile.nodes_reconcile(world.api, config=CONFIG)
+        assert set(live_view.live().refresh().states) == {"n1"}
+
+
+def test_a_node_without_devices_is_unregistered(world: World) -> None:
+    world.node("n2", annotations={"hami.io/node-nvidia-register": "[{"})
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    answer = flow.filter_(world.pod("p", mem=1000), "n2")
+    assert answer.reason == "node unregistered"
 
 
 def test_a_deleted_pod_is_released_within_one_tick(world: World) -> None:
