@@ -120,11 +120,16 @@ class AnnotationLock:
         if not lock.owned:
             return locks.HolderState.UNKNOWN
         if lock.owned_by(me.namespace, me.name):
-            return locks.HolderState.DONE if lock.at_s < _born_s(pod) else locks.HolderState.WAITING
+            return locks.HolderState.DONE if lock.at_s < self._oldest_s(pod) else locks.HolderState.WAITING
         try:
             return holder_state(self._api.send(calls.pod_get(namespace=lock.namespace, name=lock.name)), node)
         except errors.NotFound:
             return locks.HolderState.DONE
+
+    def _oldest_s(self, pod: objects.Pod) -> float:
+        """Unix seconds: an own lock of an earlier time is written anew. It was an earlier pod's of this name, or HAMi's
+        scheduler beside us would soon take it for left behind."""
+        return max(_born_s(pod), time.time() - self._timeout_s)
 
     def _write(self, node: str, seen: objects.Node, value: str | None) -> None:
         version = seen.metadata.resource_version

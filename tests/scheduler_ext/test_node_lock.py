@@ -7,14 +7,17 @@
 | another pod's | waits for Allocate | waits |
 | another pod's | gone, ended, served, started, elsewhere | takes it |
 | ours by name, older than we are | an earlier pod of our name | takes it anew |
+| ours, older than the time-out by its text | | writes it anew |
 | no owner, or garbage | unknown | waits one time-out from first sight |
 """
 
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from accounting.services import cluster_api
@@ -73,6 +76,20 @@ def test_a_pod_that_was_served_gives_way(hami: World) -> None:
     hami.started("a")
     assert hami.bind(second, "hami") == ""
     assert wire.decode(lock_of(hami) or "").owned_by("nlp", "b")
+
+
+@pytest.mark.parametrize("age_s, kept", [(100, True), (400, False)])
+def test_an_own_lock_is_written_anew_before_hami_beside_us_would_take_it(hami: World, age_s: int, kept: bool) -> None:
+    made = hami.placed("p", "hami")
+    pod_ = objects.decode(json.dumps(made).encode(), objects.Pod)
+    born_long_ago = msgspec.structs.replace(
+        pod_, metadata=msgspec.structs.replace(pod_.metadata, creation_timestamp="2026-01-01T00:00:00Z")
+    )
+    text = wire.encode(wire.NodeLock(int(time.time()) - age_s, "nlp", "p"))
+    set_lock(hami, text)
+    lock = node_lock.AnnotationLock(cluster_api.cluster_api(), node_lock.Sightings(), timeout_s=300)
+    assert isinstance(lock.take("hami", born_long_ago), node_lock.Taken)
+    assert (lock_of(hami) == text) is kept
 
 
 def test_a_lock_of_a_pod_that_is_gone_is_taken_at_once(hami: World) -> None:
