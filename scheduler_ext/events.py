@@ -10,6 +10,7 @@ import itertools
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -44,6 +45,21 @@ class PodEvent:
         return (self.uid, self.reason, self.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event, and a way to make those that belong to it: the writer makes them, since counting costs time."""
+
+    event: PodEvent
+    more: Callable[[], Iterable[PodEvent]] | None = None
+
+    def events(self) -> Iterator[PodEvent]:
+        """All of them that were not told lately."""
+        yield self.event
+        for one in self.more() if self.more is not None else ():
+            if _recent.first(one.key, time.monotonic()):
+                yield one
+
+
 class Recent:
     """Remembers what was told lately, in bounded memory."""
 
@@ -75,9 +91,9 @@ _recent = Recent()
 _limit = limiter.Limiter(PER_S, BURST)
 
 
-def tell(event: PodEvent) -> None:
-    """Queue an event; returns at once, whatever the API server does."""
-    if _recent.first(event.key, time.monotonic()) and not _queue.put(event):
+def tell(event: PodEvent, more: Callable[[], Iterable[PodEvent]] | None = None) -> None:
+    """Queue an event and what belongs to it; returns at once, whatever the API server does."""
+    if _recent.first(event.key, time.monotonic()) and not _queue.put(Told(event, more)):
         _dropped.inc()
 
 
@@ -86,8 +102,8 @@ def forget() -> None:
     _recent.clear()
 
 
-def _write(batch: list[PodEvent]) -> None:
-    for event in batch:
+def _write(batch: list[Told]) -> None:
+    for event in (one for told in batch for one in told.events()):
         if not _limit.take(0):
             _dropped.inc()
             continue
@@ -114,4 +130,4 @@ def call_of(event: PodEvent, at: datetime) -> calls.KubeCall[objects.Object]:
     )
 
 
-_queue: background.Batcher[PodEvent] = background.Batcher("pod-events", _write, depth=1000)
+_queue: background.Batcher[Told] = background.Batcher("pod-events", _write, depth=1000)

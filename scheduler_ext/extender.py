@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from accounting import ledger
 from accounting.services import cluster_api, device_config, placements, seen
 from hami_platform import env, logs, metrics
-from hami_platform.domain.reasons import Reason
-from scheduler_ext import binder, edge, events, node_queue, protocol, traces
+from hami_platform.domain import place
+from scheduler_ext import binder, edge, events, filter_events, node_queue, protocol, traces
 
 _log = logs.get(__name__)
 _filter_s = metrics.histogram(
@@ -32,9 +32,7 @@ _bind_s = metrics.histogram(
 )  # fmt: skip
 _refused = metrics.counter("hami_platform_filter_refusals_total", "Refused placements by dominant reason.", ("reason",))
 
-FAILED, SUCCEEDED = "FilteringFailed", "FilteringSucceed"
 BIND_FAILED, BIND_SUCCEEDED = "BindingFailed", "BindingSucceed"
-TOLD_NODES = 20  # names in an event; its message is cut at 1024 anyway
 
 
 class FilterView(edge.MachineView):
@@ -61,13 +59,13 @@ def filter_pod(args: protocol.FilterArgs) -> tuple[str, protocol.FilterResult]:
     names = list(nodes) if nodes is not None else list(args.node_names or ())
     config = device_config.device_config()
     asked = seen.from_object(protocol.pod_json(args.pod, "Pod"), config)
+    simulate = nodes is not None and env.current().node_cache_capable
     if asked.problem:
-        return traces.ERROR, protocol.FilterResult(error=f"pod {asked.namespace}/{asked.name}: {asked.problem}")
+        return _unreadable(asked, simulate=simulate)
     if not asked.request.asks:
         return "echoed", _fitting(names, nodes, None)
     if not asked.uid:
         raise protocol.BadBody("Pod.metadata.uid is missing")
-    simulate = nodes is not None and env.current().node_cache_capable
     if simulate:
         answer = placements.placement_simulate(seen=asked, candidates=names)
     else:
@@ -76,6 +74,14 @@ def filter_pod(args: protocol.FilterArgs) -> tuple[str, protocol.FilterResult]:
     if not simulate:
         _tell(asked, answer, verdict, names)
     return verdict, _spell(answer, names, nodes, simulate=simulate)
+
+
+def _unreadable(asked: seen.PodSeen, *, simulate: bool) -> tuple[str, protocol.FilterResult]:
+    """What the pod asks for cannot be read: nobody may place it, and its owner should hear why."""
+    error = f"pod {asked.namespace}/{asked.name}: {asked.problem}"
+    if not simulate:
+        filter_events.tell_error(asked, error)
+    return traces.ERROR, protocol.FilterResult(error=error)
 
 
 def _verdict(answer: placements.FilterAnswer) -> str:
@@ -94,7 +100,7 @@ def _spell(
     chosen = [answer.node]
     if simulate and answer.decision is not None:
         chosen = [name for name, _ in answer.decision.fitting]
-    return _fitting(chosen, nodes, None if env.current().strict_hami else _others(answer))
+    return _fitting(chosen, nodes, _others(answer, simulate=simulate))
 
 
 def _fitting(
@@ -109,16 +115,27 @@ def _fitting(
 def _failed(answer: placements.FilterAnswer, names: list[str]) -> Mapping[str, str]:
     if answer.decision is None or not env.current().strict_hami:
         return dict.fromkeys(names, answer.reason)
-    return {name: rejection.text() for name, rejection in answer.decision.rejections.items()}
+    return _texts(answer.decision.rejections)
 
 
-def _others(answer: placements.FilterAnswer) -> Mapping[str, str] | None:
-    """Of a success: the nodes that were found not to fit, all under one word, since nobody stores it."""
-    if answer.decision is None or not answer.decision.rejections:
+def _others(answer: placements.FilterAnswer, *, simulate: bool) -> Mapping[str, str] | None:
+    """Of a success: the nodes that were found not to fit, all under one word, since nobody stores it.
+
+    HAMi names none, except to who simulates.
+    """
+    strict = env.current().strict_hami
+    if answer.decision is None or not answer.decision.rejections or (strict and not simulate):
         return None
     rejections = answer.decision.rejections
+    if strict:
+        return _texts(rejections)
     word = rejections[next(iter(rejections))].dominant().value
     return dict.fromkeys(rejections, word)
+
+
+def _texts(rejections: place.Rejections) -> Mapping[str, str]:
+    """HAMi's list for each node."""
+    return {name: rejection.text() for name, rejection in rejections.items()}
 
 
 def _tell(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, names: list[str]) -> None:
@@ -137,25 +154,7 @@ def _tell(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, na
     )  # fmt: skip
     if verdict == traces.REFUSED:
         _refused.labels(reason or "none").inc()
-    events.tell(_event(asked, answer, verdict, names))
-
-
-def _event(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, names: list[str]) -> events.PodEvent:
-    if verdict == traces.PLACED:
-        fitting = answer.decision.fitting if answer.decision else ()
-        fits = ",".join(f"{name}:{score:.2f}" for name, score in fitting[:TOLD_NODES])
-        not_fit = len(answer.decision.rejections) if answer.decision else 0
-        text = f"find fit node({answer.node}), {not_fit} nodes not fit, {len(fitting)} nodes fit({fits})"
-        return _pod_event(asked, SUCCEEDED, text, events.NORMAL)
-    if verdict == traces.ERROR:
-        return _pod_event(asked, FAILED, answer.error, events.WARNING)
-    if answer.quota:
-        return _pod_event(asked, FAILED, f"{Reason.RESOURCE_QUOTA_NOT_FIT.value}: {answer.quota}", events.WARNING)
-    return _pod_event(asked, FAILED, f"no available node, {len(names)} nodes do not meet", events.WARNING)
-
-
-def _pod_event(asked: seen.PodSeen, reason: str, message: str, type_: str) -> events.PodEvent:
-    return events.PodEvent(asked.namespace, asked.name, asked.uid, reason, message, type_)
+    filter_events.tell(asked, answer, len(names))
 
 
 class BindView(edge.MachineView):

@@ -7,7 +7,7 @@ committed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from accounting import ledger, live_view
@@ -29,7 +29,8 @@ from hami_platform.domain.view import View
 class FilterAnswer:
     """Where the pod goes. error: a fault or a state in which no answer may be given, never "does not fit".
 
-    quota: the sentence about the limit that stops it, where no placement was tried.
+    quota: the sentence about the limit that stops it, where no placement was tried. decision is there then, too, unless
+    the limit was raised meanwhile.
     """
 
     node: str = ""
@@ -65,7 +66,15 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
     else:
         decision = None
     with ledger.transaction(cause="placement_reserve") as entry:
-        return _confirm(entry, seen, candidates, decision, view, config)
+        answer = _confirm(entry, seen, candidates, decision, view, config)
+    return _with_reasons(answer, seen, candidates) if answer.quota else answer
+
+
+def _with_reasons(answer: FilterAnswer, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer:
+    """A refusal for quota with why each node refuses, which nobody needed for the decision itself."""
+    view = live_view.live().refresh()
+    decision = _decide(view, view.pod(seen.uid), seen, candidates)
+    return answer if decision.placement is not None else replace(answer, decision=decision)
 
 
 def placement_simulate(*, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer:

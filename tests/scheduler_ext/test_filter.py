@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from accounting.models import Refusal, Trace
-from accounting.services import cluster_api
+from accounting.services import cluster_api, quotas
 from hami_platform import env
+from hami_platform.domain import quota
+from scheduler_ext import background, events
 from tests.scheduler_ext.world import World, container, pod, row, total_mib
 
 PLAIN = {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}
@@ -85,6 +87,39 @@ def test_strict_mode_puts_the_exact_lists_on_the_wire(world: World) -> None:
         assert world.filter(made, "n1")["FailedNodes"] == {"n1": "2/2 CardInsufficientMemory"}
 
 
+def test_strict_mode_gives_who_simulates_the_lists_of_the_nodes_that_do_not_fit(world: World) -> None:
+    world.node("n2", cards=1)
+    world.compare()
+    made = world.create(pod("p", container(gpu=2, gpumem=3000)))
+    asked = {"Pod": made, "Nodes": whole("n1", "n2"), "NodeNames": None}
+    with env.override(strict_hami=True):
+        assert world.post("/filter", asked)["FailedNodes"] == {"n2": "NodeInsufficientDevice"}
+        assert world.filter(made, "n1", "n2")["FailedNodes"] is None
+
+
+def test_a_refusal_for_quota_says_why_each_node_refuses(world: World) -> None:
+    quotas.quota_set(namespace="nlp", limits=quota.Limits(memory_mib=2000), reason="t", actor="t")
+    made = world.create(pod("p"))
+    assert world.filter(made, "n1", "gone")["FailedNodes"] == dict.fromkeys(("n1", "gone"), "ResourceQuotaNotFit")
+    with env.override(strict_hami=True):
+        answer = world.filter(made, "n1", "gone")
+    assert answer["FailedNodes"] == {"n1": "2/2 ResourceQuotaNotFit", "gone": "node unregistered"}
+
+
+def test_each_reason_of_a_refusal_is_an_event_with_its_nodes(world: World) -> None:
+    world.node("n2", cards=1)
+    world.compare()
+    made = world.create(pod("p", container(gpu=2, gpumem=30000)))
+    told: list[events.PodEvent] = []
+    with background.diverted(lambda queue, item: told.extend(item.events()) if queue == "pod-events" else None):
+        world.filter(made, "n1", "n2", "gone")
+    assert [one.message for one in told] == [
+        "no available node, 3 nodes do not meet",
+        "1 nodes CardInsufficientMemory(n1)",
+    ]
+    assert {(one.reason, one.type) for one in told} == {("FilteringFailed", "Warning")}
+
+
 def test_h62_a_refusal_is_kept_with_numbers_and_per_node_detail(world: World) -> None:
     made = world.create(pod("p", container(gpu=1, gpumem=30000)))
     for _ in range(3):
@@ -110,8 +145,7 @@ def test_events_are_told_as_hami_tells_them(world: World) -> None:
     made = world.placed("p")
     world.bind(made)
     world.flush()
-    events = cluster_api.cluster_api()  # the client is there
-    assert events is not None
+    assert cluster_api.cluster_api() is not None  # the client is there
     found = world.kube.get("/api/v1/namespaces/nlp/events")["items"]
     assert {(one["reason"], one["type"]) for one in found} >= {
         ("FilteringSucceed", "Normal"),
