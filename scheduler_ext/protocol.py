@@ -234,6 +234,7 @@ def allow(
         patch_type="JSONPatch" if patch else None,
         patch=base64.b64encode(msgspec.json.encode(patch)).decode() if patch else None,
         warnings=tuple(warnings),
+        status=AdmissionStatus(code=200),  # as HAMi answers; the API server does not look at it
     )
     return AdmissionAnswer(api_version=asked.api_version, kind="AdmissionReview", response=response)
 

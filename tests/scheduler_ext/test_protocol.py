@@ -193,7 +193,7 @@ def test_an_answer_repeats_version_and_uid(version: str) -> None:
     assert sent(protocol.allow(review(version))) == {
         "apiVersion": version,
         "kind": "AdmissionReview",
-        "response": {"uid": "abc", "allowed": True},
+        "response": {"uid": "abc", "allowed": True, "status": {"code": 200}},
     }
 
 

@@ -47,7 +47,7 @@ def test_h13_a_pod_without_devices_is_allowed_without_patch_or_query(
 ) -> None:
     with django_assert_num_queries(0):
         response = world.admit(new("p", PLAIN))
-    assert response == {"uid": response["uid"], "allowed": True}
+    assert response == {"uid": response["uid"], "allowed": True, "status": {"code": 200}}
     assert not Pod.objects.exists()
 
 
