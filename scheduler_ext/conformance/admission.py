@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from hami_platform.domain import units
-from hami_platform.domain.errors import DomainError
 from scheduler_ext.conformance.world import World
 
 Json = dict[str, Any]
@@ -65,9 +63,9 @@ def summary(pod: Mapping[str, Any]) -> Json:
     spec, notes = pod.get("spec") or {}, (pod.get("metadata") or {}).get("annotations") or {}
     notes = {key: value for key, value in notes.items() if not key.startswith("platform.hami.io/")}
     found: Json = {"annotations": notes} if notes else {}
-    for name in ("schedulerName", "runtimeClassName"):
-        if spec.get(name):
-            found[name] = spec[name]
+    found["schedulerName"] = spec.get("schedulerName", "")
+    if spec.get("runtimeClassName"):
+        found["runtimeClassName"] = spec["runtimeClassName"]
     for part in ("initContainers", "containers"):
         if spec.get(part):
             found[part] = [_container(one) for one in spec[part]]
@@ -91,10 +89,7 @@ def canonical(amount: Any) -> str:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        try:
-            return text if units.exact(text) is None else text
-        except DomainError:
-            return text
+        return text
     if number == 0 or number != number.to_integral_value():
         return text if number else "0"
     whole, power = int(number), 0

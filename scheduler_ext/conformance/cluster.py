@@ -7,6 +7,7 @@ patches and Bindings behave as the API server's. Must not know: vectors, devices
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ Key = tuple[str, str, str]
 """(plural, namespace, name); nodes have no namespace."""
 
 VERSION = {"major": "1", "minor": "36"}
+_PREFIX = re.compile(r"^/(?:api|apis/[^/]+)/v1/")
 _VERBS = {"GET": "get", "PATCH": "patch", "POST": "create", "PUT": "update", "DELETE": "delete"}
 
 
@@ -94,7 +96,7 @@ class Cluster:
         return self._change(call, key, found, sub)
 
     def _change(self, call: calls.KubeCall[Any], key: Key, found: Obj, sub: str) -> Obj:
-        body = dict(call.body or {})
+        body: Obj = dict(call.body or {})
         if call.method == "GET":
             return found
         _check(found, body.get("metadata") or {})
@@ -134,12 +136,12 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def _parts(path: str) -> tuple[str, str, str, str]:
-    """(plural, namespace, name, subresource) of a core path."""
-    parts = [unquote(part) for part in path.removeprefix("/api/v1/").split("/")]
+    """(plural, namespace, name, subresource) of a path."""
+    parts = [unquote(part) for part in _PREFIX.sub("", path).split("/")]
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
-    plural, name, sub = (parts + ["", ""])[:3]
+    plural, name, sub = [*parts, "", ""][:3]
     return plural, namespace, name, sub
 
 

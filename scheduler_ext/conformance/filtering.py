@@ -7,7 +7,7 @@ from typing import Any
 
 from accounting.models import Pod, PodState
 from accounting.services import wire_texts
-from scheduler_ext import extender, traces
+from scheduler_ext import filter_events, traces
 from scheduler_ext.conformance.world import World
 
 Json = dict[str, Any]
@@ -18,13 +18,15 @@ def filter_pod(world: World, step: Json) -> Json:
     pod = _pod(world, step)
     if pod is None:
         return {"skipped": "the pod was refused at admission"}
-    names = step.get("nodeNames") or [one["metadata"]["name"] for one in world.cluster.all("nodes")]
+    names = step.get("nodeNames")
+    if names is None:
+        names = [one["metadata"]["name"] for one in world.cluster.all("nodes")]
     answer = world.post("/filter", _asked(world, step, pod, names))
     found = _answered(answer)
     row = world.row(pod["metadata"]["uid"])
     if not step.get("simulate") and answer["NodeNames"] and row is not None and row.state == PodState.RESERVED:
-        found |= _written(world, row) | _scored(world, len(names))
-    events = [f"{one.type} {one.reason} {one.message}" for one in world.told if one.reason != extender.SUCCEEDED]
+        found |= _written(world, row, pod) | _scored(world, len(names))
+    events = [f"{one.type} {one.reason} {one.message}" for one in world.told if one.reason != filter_events.SUCCEEDED]
     return found | ({"events": events} if events else {}) | world.state()
 
 
@@ -71,13 +73,22 @@ def _answered(answer: Mapping[str, Any]) -> Json:
     return found
 
 
-def _written(world: World, row: Pod) -> Json:
-    """The reservation's wire strings: HAMi patches them here, we send them with the Binding."""
+def _written(world: World, row: Pod, pod: Json) -> Json:
+    """The reservation's wire strings, where they differ from what the pod has or a step before has shown.
+
+    HAMi patches them here, we send them with the Binding. All steps happen within HAMi's second.
+    """
     texts = {key: text for key, text in row.wire.items() if isinstance(text, str)}
-    texts |= {wire_texts.NODE: row.node, wire_texts.TIME: str(int(world.now.timestamp()))}
-    world.shown[row.uid] = set(texts)
-    label = {wire_texts.NODE: row.node} if len(row.node) <= wire_texts.LABEL_MAX else {}
-    return {"annotations": texts, "labels": label}
+    texts |= {wire_texts.NODE: row.node}
+    before = {**((pod.get("metadata") or {}).get("annotations") or {}), **world.shown.get(row.uid, {})}
+    news = {key: text for key, text in texts.items() if before.get(key) != text}
+    shown_before = row.uid in world.shown
+    world.shown[row.uid] = texts | {wire_texts.TIME: ""}
+    if not news and shown_before:
+        return {}
+    news[wire_texts.TIME] = str(int(world.now.timestamp()))
+    label = {wire_texts.NODE: row.node} if len(row.node) <= wire_texts.LABEL_MAX and not shown_before else {}
+    return {"annotations": news} | ({"labels": label} if label else {})
 
 
 def _scored(world: World, candidates: int) -> Json:

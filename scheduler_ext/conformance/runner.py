@@ -1,14 +1,13 @@
 """Runs vectors and says of each whether it passed, failed, was skipped, or is not decided.
 
 A result must be HAMi's, or one that HAMi was seen to give. Where a vector is marked with a fault, or we differ
-knowingly, it must be the answer that was decided, and no other. A marked vector for which nothing was decided passes
-with HAMi's answer or the corrected one; another answer is `undecided`, which is neither passed nor failed.
+knowingly, it must be the answer that was decided, and no other (`decisions`). A marked vector for which nothing was
+decided passes with HAMi's answer or the corrected one; another answer is `undecided`: neither passed nor failed.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any, Literal
 from hami_platform.domain.errors import ConfigError
 from hami_platform.domain.vendors import registry
 from hami_platform.domain.vendors.base import DeviceConfig
-from scheduler_ext.conformance import compare, database, steps, vectors, vendors
+from scheduler_ext.conformance import compare, database, decisions, steps, vectors, vendors
 from scheduler_ext.conformance import world as worlds
 
 Json = dict[str, Any]
@@ -29,40 +28,20 @@ HANDSHAKE = "hami.io/node-handshake"
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """Our answer where it differs from the recorded one. steps: index of a step → its whole result."""
-
-    fault: str
-    why: str
-    steps: Mapping[int, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a vector. why: one line where it did not pass. got: the results of its steps."""
+    """What became of a vector. why: one line where it did not pass. rule: the decided rule it passed by, if any."""
 
     id: str
     verdict: Verdict
     why: str = ""
+    rule: str = ""
     got: Sequence[Any] = field(default=(), repr=False)
-
-
-def decisions(path: pathlib.Path) -> dict[str, Decided]:
-    """The decided answers of a file, by vector. Raises BadVector, OSError."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Decided(one["fault"], one["why"], {int(index): step for index, step in one["steps"].items()})
-            for name, one in content.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise vectors.BadVector(f"{path}: {type(error).__name__} {error}") from error
 
 
 class Runner:
     """Runs vectors one after another, each on an empty database. One for a process at a time."""
 
-    def __init__(self, base: database.Database, folder: pathlib.Path, decided: Mapping[str, Decided]) -> None:
+    def __init__(self, base: database.Database, folder: pathlib.Path, decided: decisions.Decisions) -> None:
         self._base, self._folder, self._decided = base, folder, decided
 
     def run(self, vector: vectors.Vector) -> Outcome:
@@ -77,37 +56,42 @@ class Runner:
         self._base.renew()
         with worlds.made(vector, self._folder, datetime.now(UTC)) as world:
             got = [steps.carry_out(world, step) for step in vector.steps]
-        return judge(vector, got, self._decided.get(vector.id), config)
+        return judge(vector, got, self._decided, config)
 
 
 @contextmanager
-def running(decided: Mapping[str, Decided]) -> Iterator[Runner]:
+def running(decided: decisions.Decisions) -> Iterator[Runner]:
     """A runner with a database of its own, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as name, database.throw_away() as base:
         yield Runner(base, pathlib.Path(name), decided)
 
 
-def judge(vector: vectors.Vector, got: Sequence[Any], decided: Decided | None, config: DeviceConfig) -> Outcome:
+def judge(vector: vectors.Vector, got: Sequence[Any], decided: decisions.Decisions, config: DeviceConfig) -> Outcome:
     """Compare what was got with what may be."""
     recorded = [configured(one, config) for one in (vector.expected, *vector.alternatives)]
-    if decided is not None:
-        wanted = [decided.steps.get(index, one) for index, one in enumerate(recorded[0])]
-        return _outcome(vector, got, [wanted], "failed")
+    answer = decided.vectors.get(vector.id)
+    if answer is not None:
+        wanted = [answer.steps.get(index, one) for index, one in enumerate(recorded[0])]
+        return _outcome(vector, [(compare.steps(wanted, got), "")], got, "failed")
     if vector.fault and vector.corrected is not None:
         recorded.append(configured(vector.corrected, config))
-    return _outcome(vector, got, recorded, "undecided" if vector.fault else "failed")
+    found = [decided.excused(vector.steps, got, compare.steps(one, got)) for one in recorded]
+    return _outcome(vector, found, got, "undecided" if vector.fault else "failed")
 
 
 def _outcome(
-    vector: vectors.Vector, got: Sequence[Any], allowed: Sequence[Sequence[Any]], otherwise: Verdict
+    vector: vectors.Vector,
+    found: Sequence[tuple[Sequence[compare.Difference], str]],
+    got: Sequence[Any],
+    otherwise: Verdict,
 ) -> Outcome:
-    found = [compare.steps(one, got) for one in allowed]
-    if not all(found):
-        return Outcome(vector.id, "passed", got=got)
-    first, rest = found[0][0], len(found[0]) - 1
-    more = f" (and {rest} more)" if rest else ""
+    for differences, rule in sorted(found, key=lambda one: one[1]):
+        if not differences:
+            return Outcome(vector.id, "passed", rule=rule, got=got)
+    nearest = min((differences for differences, _ in found), key=len)
+    more = f" (and {len(nearest) - 1} more)" if len(nearest) > 1 else ""
     marked = f" [{vector.fault}]" if vector.fault else ""
-    return Outcome(vector.id, otherwise, f"{vector.title}{marked}: {first.text()}{more}", got)
+    return Outcome(vector.id, otherwise, f"{vector.title}{marked}: {nearest[0].text()}{more}", got=got)
 
 
 def configured(results: Sequence[Any], config: DeviceConfig) -> list[Any]:
@@ -135,7 +119,7 @@ def _without(value: Any, handshakes: set[str], variables: tuple[str, ...]) -> An
 
 
 def answer_of(vector: vectors.Vector, outcome: Outcome) -> Json:
-    """An entry for the file of decided answers, its reason still to be written: the steps that differ, times as forms."""
+    """An entry for the file of decided answers, without its reason: the steps that differ, times as placeholders."""
     config = registry.device_config(vector.devices)
     expected = configured(vector.expected, config)
     differing = {
@@ -153,5 +137,3 @@ def _with_forms(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_forms(member) for member in value]
     return compare.with_forms(value) if isinstance(value, str) else value
-
-

@@ -10,10 +10,12 @@ from typing import Any
 
 from hami_platform.domain.devices import Held
 from hami_platform.domain.nodes import DeviceState
+from hami_platform.domain.reasons import Reason
 from hami_platform.domain.vendors.base import DeviceConfig, Vendor
 from hami_platform.domain.view import View, native_rules
 
 Json = dict[str, Any]
+MIG = "mig"
 
 
 def state(view: View, config: DeviceConfig) -> Json:
@@ -23,27 +25,33 @@ def state(view: View, config: DeviceConfig) -> Json:
 
 
 def usage(view: View) -> Json:
-    """Node → device → what is held; devices and nodes without use are left out."""
+    """Node → device → what is held; healthy devices without use are left out, and nodes without any other."""
     found = {
-        name: {one.device.uuid: _device(one) for one in node.devices if one.held} for name, node in view.states.items()
+        name: {one.device.uuid: _device(one) for one in node.devices if one.held or not _healthy(one)}
+        for name, node in view.states.items()
     }
     return {name: used for name, used in found.items() if used}
+
+
+def _healthy(one: DeviceState) -> bool:
+    """Also not healthy: a device whose MIG mode and holders contradict each other."""
+    return one.unusable is not Reason.CARD_NOT_HEALTH
 
 
 def _device(one: DeviceState) -> Json:
     held: Held = one.held
     found: Json = {"used": held.slots, "mem": held.memory_mib, "cores": held.core_percent}
-    if held.mig:
+    if held.mig and one.device.mode == MIG:
         found["mig"] = sorted(f"{use.profile}@{use.placement.start}+{use.placement.size}" for use in held.mig)
-    return found if one.device.healthy else found | {"health": False}
+    return found if _healthy(one) else found | {"health": False}
 
 
 def quota(view: View, config: DeviceConfig) -> Json:
     """Namespace → resource → use by placed pods, and the limit of the namespace's ResourceQuota objects."""
     used: dict[tuple[str, str], Held] = defaultdict(Held)
     for pod in view.pods.values():
-        for (vendor, _), held in pod.held.items():
-            used[pod.namespace, vendor] += held
+        for (word, _), held in pod.held.items():
+            used[pod.namespace, word] += held
     limits = {
         (namespace, rule.selector.vendor, name): getattr(rule.limits, name)
         for namespace in {row.namespace for row in view.natives.values()}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accounting import live_view
-from accounting.services import native_quotas, node_seen, nodes, observe, reconcile
+from accounting.services import native_quotas, node_seen, nodes, observe
 from hami_platform.domain import quota
 from hami_platform.domain.errors import DomainError
 from hami_platform.domain.locks import Owner
@@ -256,7 +256,7 @@ def health(world: World, step: Json) -> Json:
     node = world.cluster.put("nodes", step["node"])
     name = node["metadata"]["name"]
     before = dict(node["metadata"].get("annotations") or {})
-    reconcile.nodes_apply(world.cluster, [node], config=world.config, complete=False)
+    world.register()
     after = world.cluster.objects["nodes", "", name]["metadata"].get("annotations") or {}
     notes = worlds.changed(before, after)
     gone = inventory.gone_vendors(name)
@@ -271,5 +271,3 @@ OPERATIONS: dict[str, Operation] = {
     "quotaUpdate": quota_update, "quotaFit": quota_fit, "nodeDevices": node_devices, "health": health,
     "http": admission.http, "codec": codecs.codec,
 }  # fmt: skip
-
-

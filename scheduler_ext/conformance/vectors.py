@@ -24,7 +24,7 @@ class BadVector(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One vector. devices: the parsed device configuration that it names. flags: HAMi's, absent ones are HAMi's defaults.
+    """One vector. devices: the device configuration that it names, parsed. flags: HAMi's; absent: its defaults.
 
     expected: one result per step. alternatives: other outcomes that HAMi was seen to give. corrected: the outcome with
     known faults repaired, None where there is none. fault: the known faults that the outcome shows.

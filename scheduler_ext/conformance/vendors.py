@@ -49,10 +49,7 @@ def _named(vector: Vector, lacking: set[str]) -> set[str]:
         found |= {word for word in WORDS.get(owner, (owner,)) if word in lacking}
         if _KEY.match(text):
             found |= {word for word in lacking if _of_key(text, word)}
-    found |= {key for key in _strings(vector.expected) if key in lacking}
-    if found or not area or vector.area != f"vendor/{area}":
-        return found
-    return found
+    return found | {key for key in _strings(vector.expected) if key in lacking}
 
 
 def _of_key(key: str, word: str) -> bool:
@@ -66,11 +63,7 @@ def _of_key(key: str, word: str) -> bool:
 
 def _resources(devices: Mapping[str, Any]) -> dict[str, str]:
     """Resource name → section, or vendor word where the section is a list of chips."""
-    found: dict[str, str] = {}
-    for section, content in devices.items():
-        for word, name in _names(content, section):
-            found[name] = word
-    return found
+    return {name: word for section, content in devices.items() for word, name in _names(content, section)}
 
 
 def _names(value: Any, word: str) -> Iterator[tuple[str, str]]:

@@ -42,13 +42,13 @@ class World:
         self.decided: list[traces.Decided] = []
         self.mutated: Json | None = None
         self.mutation_refused = False
-        self.shown: dict[str, set[str]] = {}
+        self.shown: dict[str, dict[str, str]] = {}
         """uid → annotations shown with a reservation: HAMi writes them at `/filter`, we with the Binding."""
 
     def take(self, queue: str, item: Any) -> None:
         """Keep what the product would write in the background."""
-        if isinstance(item, events.PodEvent):
-            self.told.append(item)
+        if isinstance(item, events.Told):
+            self.told += item.events()
         elif isinstance(item, traces.Decided):
             self.decided.append(item)
 
@@ -83,7 +83,7 @@ class World:
 
     def register(self) -> None:
         """One pass over all nodes."""
-        reconcile.nodes_apply(self.cluster, self.cluster.all("nodes"), config=self.config, complete=True)
+        reconcile.nodes_reconcile(self.cluster, config=self.config)
 
     def pod(self, obj: Mapping[str, Any]) -> None:
         """A pod was added or changed."""

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from scheduler_ext.conformance import runner, vectors
+from scheduler_ext.conformance import decisions, runner, vectors
 
 DECIDED = pathlib.Path("tests/golden/decided.json")
 TOLD_EVERY_S = 2.0
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         logging.disable(logging.CRITICAL)  # what the product logs of each decision is not asked for here
         try:
             files = list(vectors.files_of(options["paths"]))
-            decided = runner.decisions(_decided_file(options["decided"]))
+            decided = decisions.load(_decided_file(options["decided"]))
         except (vectors.BadVector, OSError) as error:
             raise CommandError(str(error), returncode=2) from error
         chosen = [
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             _write_answers(pathlib.Path(options["answers"]), chosen, outcomes)
         self._count(outcomes)
 
-    def _run(self, chosen: Sequence[vectors.Vector], decided: dict[str, runner.Decided]) -> list[runner.Outcome]:
+    def _run(self, chosen: Sequence[vectors.Vector], decided: decisions.Decisions) -> list[runner.Outcome]:
         outcomes: list[runner.Outcome] = []
         told = time.monotonic()
         with runner.running(decided) as run:
@@ -70,6 +70,9 @@ class Command(BaseCommand):
         reasons = Counter(outcome.why for outcome in outcomes if outcome.verdict == "skipped")
         for why, times in sorted(reasons.items()):
             self.stdout.write(f"{times} skipped: {why}")
+        ruled = sum(1 for outcome in outcomes if outcome.rule)
+        if ruled:
+            self.stdout.write(f"{ruled} of the passed differ from HAMi by a decided rule")
         if counts["undecided"]:
             self.stdout.write(f"{counts['undecided']} undecided: marked with a fault, answered otherwise, not decided")
         self.stdout.write(f"{counts['passed']} passed, {counts['failed']} failed")
