@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from granian import Granian
 from granian.constants import Interfaces
 from granian.log import LogLevels
+from granian.server import MPServer
 
 from hami_platform import certs, env, env_values, logs
 
@@ -30,6 +30,7 @@ _TARGET: Final = "hami_platform.wsgi:application"
 _ACCESS: Final = 'request method=%(method)s path="%(path)s" status=%(status)d ms=%(dt_ms).1f client=%(addr)s'
 _STOP_S: Final = 30
 _WATCH_S: Final = 10.0
+_INSIST_S: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1  # source: Linux, include/uapi/linux/prctl.h
 
 _log = logs.get(__name__)
@@ -89,11 +90,25 @@ def serve(role: str) -> None:
     # A fresh worker inherits the parent's handler, which would swallow a stop that comes while it still loads.
     os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     os.register_at_fork(before=_openssl.acquire, after_in_parent=_openssl.release, after_in_child=_openssl.release)
-    server = Granian(**_options(settings, role, files))
+    server = MPServer(**_options(settings, role, files))
+    server.on_startup(lambda: signal.signal(signal.SIGTERM, lambda *_: _stop(server)))
     if files is not None:
         server.on_reload(lambda: _refresh(settings, role))
         threading.Thread(target=_watch, args=(settings, role), name="certificates", daemon=True).start()
     server.serve(target_loader=_load, wrap_loader=False)
+
+
+def _stop(server: MPServer) -> None:
+    """Stop, and tell the workers again until they are gone: one that is about to serve misses the first word."""
+
+    def insist() -> None:
+        pause = threading.Event()
+        while not pause.wait(_INSIST_S):
+            for worker in list(server.wrks):
+                worker.terminate()
+
+    server.signal_handler_interrupt()
+    threading.Thread(target=insist, name="stop", daemon=True).start()
 
 
 def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, Any]:
