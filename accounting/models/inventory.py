@@ -4,7 +4,6 @@ overwrites the other."""
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F, Q
 from simple_history.models import HistoricalRecords
 
 from accounting.models.base import LedgerModel
@@ -147,9 +146,9 @@ class Device(LedgerModel):
 
     class Meta:
         ordering = ("cluster", "node__name", "vendor", "index", "uuid")
+        # None binds reserved_mib to memory_mib: a plugin may register less than a person once kept back.
         constraints = (
             models.UniqueConstraint(fields=("cluster", "node", "vendor", "uuid"), name="device_once_per_node"),
-            models.CheckConstraint(name="device_reserve_within_memory", condition=Q(reserved_mib__lte=F("memory_mib"))),
         )
         indexes = (models.Index(fields=("cluster", "uuid"), name="device_by_uuid"),)
 

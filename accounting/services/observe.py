@@ -8,17 +8,25 @@ stored resourceVersion is ignored. A stale list frees nothing: absence is `pods_
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
+
+from django.db import DataError
 
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import adoption, bindings, imports, pod_rows, usage
 from accounting.services.seen import PodSeen
+from hami_platform import logs
+from hami_platform.domain import lifecycle
+from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.domain.wire import pod_facts
+
+log = logs.get(__name__)
 
 BATCH = 50
 """Pods per ledger transaction: keeps the Clock for a few milliseconds."""
@@ -31,10 +39,37 @@ def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | 
     waiting = iter([one for one in seen if differs(view.pod(one.uid), one, config)])
     changed = 0
     while batch := list(islice(waiting, BATCH)):
-        with ledger.transaction(cause="pods_observe", fence=fence) as entry:
-            for one in batch:
-                changed += _observe(entry, live_view.live().refresh(), one, config)
+        try:
+            changed += _batch(batch, config, fence)
+        except DataError:
+            changed += sum(_alone(one, config, fence) for one in batch)
     return changed
+
+
+def _batch(batch: Sequence[PodSeen], config: DeviceConfig, fence: int | None) -> int:
+    with ledger.transaction(cause="pods_observe", fence=fence) as entry:
+        return sum(_observe(entry, live_view.live().refresh(), one, config) for one in batch)
+
+
+def _alone(one: PodSeen, config: DeviceConfig, fence: int | None) -> int:
+    """One pod by itself: what the database refuses of it must not keep the others from being seen.
+
+    On a node it counts as undecodable then, and the node takes no new device pods while it lives.
+    """
+    try:
+        return _batch([one], config, fence)
+    except DataError as fault:
+        log.warning("pod_unstorable", uid=one.uid, namespace=one.namespace, pod=one.name, why=str(fault))
+    if one.unbound:
+        return 0
+    undecodable = {vendor.allocated_key: "?" for vendor in config.vendors[:1]}
+    facts = lifecycle.PodFacts(one.facts.phase, one.facts.deleting, one.facts.bound)
+    bare = replace(one, request=PodRequest(()), facts=facts, owner="", priority=0, annotations=undecodable)
+    try:
+        return _batch([bare], config, fence)
+    except DataError:
+        log.exception("pod_unaccounted", uid=one.uid, namespace=one.namespace, pod=one.name, node=one.node)
+        return 0
 
 
 def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
@@ -63,7 +98,7 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
         row.state == PodState.WAITING
         or (seen.node != row.node and bool(seen.node))
         or (bool(seen.node) and (row.facts != seen.facts or row.state != _state_of(seen)))
-        or row.gated != seen.gated
+        or (seen.unbound and row.gated != seen.gated)
     )
 
 
