@@ -11,7 +11,7 @@ from accounting import ledger, live_view
 from accounting.models import NodeLock
 from accounting.services import findings
 from accounting.services.locks import ANNOTATION
-from accounting.services.node_seen import LOCK, NodeSeen
+from accounting.services.node_seen import LOCK, LOCK_MAX, NodeSeen
 from hami_platform import env
 from hami_platform.domain.errors import WireError
 from hami_platform.domain.view import View
@@ -40,11 +40,11 @@ def locks_observe(seen: Sequence[NodeSeen], *, fence: int | None = None) -> int:
                     cluster_id=cluster,
                     node=one.name,
                     mode=ANNOTATION,
-                    value=one.lock[:600],
+                    value=one.lock,
                     pod_uid=holder,
                     first_seen_at=entry.at,
                 )
-            entry.record("lock", one.name, value=one.lock[:600])
+            entry.record("lock", one.name, value=one.lock)
     return len(news)
 
 
@@ -86,7 +86,7 @@ def annotation_remove(api: ports.Api, *, node: str, value: str) -> bool:
     """Remove exactly this lock text, or nothing. False: another writer was first."""
     try:
         found = api.send(calls.node_get(name=node))
-        if found.metadata.annotations.get(LOCK) != value:
+        if found.metadata.annotations.get(LOCK, "")[:LOCK_MAX] != value:
             return False
         api.send(
             calls.node_annotate(name=node, annotations={LOCK: None}, resource_version=found.metadata.resource_version)

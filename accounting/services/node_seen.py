@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from accounting.services import seen
 from hami_platform.domain import devices, units
 from hami_platform.domain.errors import DomainError
 from hami_platform.domain.nodes import PairScores
@@ -18,6 +19,8 @@ from hami_platform.domain.wire import node_register, pair_scores
 AGENT_LABEL = "platform.hami.io/agent"
 CORDON = "hami.io/device-cordon"
 LOCK = "hami.io/mutex.lock"
+LOCK_MAX = 600
+"""What the ledger keeps of a lock's text; a real one is a time and a pod's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class NodeSeen:
 def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
     """Read a node object. Never raises for what a plugin may have written: see `problem`."""
     meta, status = node.get("metadata") or {}, node.get("status") or {}
-    annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    annotations, labels = seen.storable(meta.get("annotations") or {}), meta.get("labels") or {}
     found: list[devices.Device] = []
     unreadable, problems, scores = [], [], dict[tuple[str, str], int]()
     for vendor in config.vendors:
@@ -102,7 +105,7 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
         labelled=frozenset(v.word for v in config.vendors if labels.get(v.node_label) == LABEL_TRUE),
         unreadable=tuple(unreadable),
         problem="; ".join(problems),
-        lock=annotations.get(LOCK, ""),
+        lock=annotations.get(LOCK, "")[:LOCK_MAX],
         resource_version=str(meta.get("resourceVersion") or ""),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from django.db import DataError
 from django.db.models import Count
 
 from accounting import ledger, loading
@@ -15,10 +16,13 @@ from accounting.ledger import Entry
 from accounting.models import Device, Node
 from accounting.services import findings, liveness
 from accounting.services.node_seen import NodeSeen
+from hami_platform import logs
 from hami_platform.domain import devices
 from hami_platform.domain.vendors.base import DeviceConfig
 
 BATCH = 20
+
+log = logs.get(__name__)
 
 
 def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
@@ -32,13 +36,36 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
         if (one.registers or one.name in known) and known.get(one.name) != one.fingerprint(gone.get(one.name, ()))
     ]
     for start in range(0, len(news), BATCH):
-        with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
-            touched: set[str] = set()
-            for one, vendors in news[start : start + BATCH]:
-                touched |= _write(entry, one, vendors)
-            _conflicts(entry, touched)
+        batch = news[start : start + BATCH]
+        try:
+            _batch(batch, fence)
+        except DataError:
+            for one in batch:
+                _alone(one, fence)
     liveness.first_seen([one for one, _ in news])
     return len(news)
+
+
+def _batch(batch: Sequence[tuple[NodeSeen, Sequence[str]]], fence: int | None) -> None:
+    with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
+        touched: set[str] = set()
+        for one, vendors in batch:
+            touched |= _write(entry, one, vendors)
+        _conflicts(entry, touched)
+
+
+def _alone(one: tuple[NodeSeen, Sequence[str]], fence: int | None) -> None:
+    """One node by itself: what the database refuses of it must not keep the others from being seen. It stays as it
+    was."""
+    try:
+        _batch([one], fence)
+    except DataError as fault:
+        log.warning("node_unstorable", node=one[0].name, why=str(fault))
+        with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
+            message = f"cannot be stored: {fault}".splitlines()[0]
+            findings.finding_raise(
+                entry, kind="unreadable-registration", subject=one[0].name, message=message[:1000], evidence={}
+            )
 
 
 def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:

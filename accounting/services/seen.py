@@ -16,6 +16,7 @@ from hami_platform.domain.vendors.base import DeviceConfig
 CLAIM = "platform.hami.io/claim"
 RETRY_AT = "platform.hami.io/retry-at"
 GATE = "platform.hami.io/quota"
+OWNER_MAX = 320
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class PodSeen:
 def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     """Read a pod object. Never raises for what a user may have written: see `problem`."""
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    request, problem = _request(pod, config)
-    annotations = meta.get("annotations") or {}
+    annotations = storable(meta.get("annotations") or {})
+    request, problem = _request({**pod, "metadata": {**meta, "annotations": annotations}}, config)
     return PodSeen(
         uid=meta.get("uid") or "",
         namespace=meta.get("namespace") or "default",
@@ -75,6 +76,13 @@ def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     )
 
 
+def storable(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Annotations as any database can keep them: the API server takes a NUL in a value, PostgreSQL does not."""
+    if not any("\0" in text for text in texts.values()):
+        return texts
+    return {key: text.replace("\0", "\ufffd") for key, text in texts.items()}
+
+
 def _request(pod: Mapping[str, Any], config: DeviceConfig) -> tuple[PodRequest, str]:
     """(what the pod asks for, why it cannot be read). Unreadable: its containers alone, enough to tell inits from
     apps."""
@@ -89,10 +97,13 @@ def _request(pod: Mapping[str, Any], config: DeviceConfig) -> tuple[PodRequest, 
 
 
 def owner_of(meta: Mapping[str, Any]) -> str:
-    """`Kind/name` of the controller, or empty."""
+    """`Kind/name` of the controller, or empty; cut where it is longer than the ledger keeps.
+
+    Anybody may write an owner reference, and the API server does not bound its name.
+    """
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
-            return f"{owner.get('kind')}/{owner.get('name')}"
+            return f"{owner.get('kind')}/{owner.get('name')}".replace("\0", "\ufffd")[:OWNER_MAX]
     return ""
 
 

@@ -5,6 +5,7 @@ Amounts that HAMi drops, rounds or clamps are refused here with a RequestError t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,16 @@ def request(containers: Sequence[Declared], notes: Mapping[str, str], config: ba
     if not words:
         return requests.PodRequest(asks)
     selections = [vendor.selection for vendor in config.vendors if vendor.word in words]
+    _refuse_nul(notes, selections)
     return requests.PodRequest(asks, constraints.read(notes, selections))
+
+
+def _refuse_nul(notes: Mapping[str, str], selections: Sequence[base.Selection]) -> None:
+    """The API server takes a NUL in an annotation; what is read from it could not be stored."""
+    keys = {constraints.NODE_POLICY, constraints.DEVICE_POLICY}.union(*map(dataclasses.astuple, selections))
+    key = next((key for key in sorted(keys) if "\0" in notes.get(key, "")), None)
+    if key is not None:
+        raise errors.RequestError(f"annotation {key}: a NUL character is not allowed", key=key)
 
 
 def declared(pod: Mapping[str, Any]) -> tuple[Declared, ...]:

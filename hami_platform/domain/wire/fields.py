@@ -88,5 +88,15 @@ def flag(value: Mapping[str, Any], key: str, field: str) -> bool:
     return found
 
 
+def storable(text: str, most: int, field: str) -> str:
+    """The text, if the ledger can keep it: at most so many characters, none of them NUL. Raises WireError.
+
+    Annotations may hold both, and nobody else refuses them.
+    """
+    if len(text) > most or "\0" in text:
+        raise errors.WireError(f"{text[:40]!r} is longer than {most} characters or holds a NUL", field=field)
+    return text
+
+
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is not JSON")

@@ -14,6 +14,9 @@ from hami_platform.domain import devices, errors
 from hami_platform.domain.wire import fields
 
 _RUNTIME = ("migUUID", "gpuInstanceID", "computeInstanceID")
+_NAME_MAX = {"gpuUUID": 128, "profile": 64, "migUUID": 128}
+_PLACE_MAX = 1000
+"""Far more than any pod has containers, or any card has slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,13 @@ def _object(allocation: Allocation) -> dict[str, Any]:
 def _allocation(value: Mapping[str, Any], field: str) -> Allocation:
     place = fields.members(value.get("placement"), f"{field}: placement")
     return Allocation(
-        container_index=fields.number(value, "containerIndex", field, least=0),
+        container_index=fields.number(value, "containerIndex", field, least=0, most=_PLACE_MAX),
         device_index=fields.number(value, "deviceIndex", field, least=0),
         gpu_uuid=_name(value, "gpuUUID", field),
         profile=_name(value, "profile", field),
         placement=devices.MigPlacement(
-            fields.number(place, "start", f"{field}: placement", least=0),
-            fields.number(place, "size", f"{field}: placement", least=1),
+            fields.number(place, "start", f"{field}: placement", least=0, most=_PLACE_MAX),
+            fields.number(place, "size", f"{field}: placement", least=1, most=_PLACE_MAX),
         ),
         runtime=_runtime(value, field),
     )
@@ -100,7 +103,7 @@ def _runtime(value: Mapping[str, Any], field: str) -> Runtime | None:
 
 
 def _name(value: Mapping[str, Any], key: str, field: str) -> str:
-    name = fields.text(value, key, field)
+    name = fields.storable(fields.text(value, key, field), _NAME_MAX[key], f"{field}: {key}")
     if not name:
         raise errors.WireError("is empty", field=f"{field}: {key}")
     return name

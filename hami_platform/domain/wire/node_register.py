@@ -63,7 +63,9 @@ def _distinct(found: Sequence[devices.Device]) -> tuple[devices.Device, ...]:
     seen: set[str] = set()
     for i, device in enumerate(found):
         if not device.uuid or device.uuid in seen:
-            raise errors.WireError(f"{device.uuid!r} is empty or appears twice", field=f"device {i}: id")
+            raise errors.WireError(f"{device.uuid[:40]!r} is empty or appears twice", field=f"device {i}: id")
+        for name, text, most in (("id", device.uuid, 128), ("type", device.model, 128), ("mode", device.mode, 32)):
+            fields.storable(text, most, f"device {i}: {name}")
         seen.add(device.uuid)
     return tuple(found)
 
@@ -116,7 +118,7 @@ def _from_object(value: Mapping[str, Any], vendor: str, field: str) -> devices.D
 def _from_profile(value: Mapping[str, Any], field: str) -> devices.MigProfile:
     placements = fields.items(value.get("placements"), f"{field}: placements")
     return devices.MigProfile(
-        name=fields.text(value, "name", field),
+        name=fields.storable(fields.text(value, "name", field), 64, f"{field}: name"),
         memory_mib=fields.number(value, "memoryMB", field, least=0),
         core_percent=fields.number(value, "core", field, least=0),
         slice_count=fields.number(value, "sliceCount", field, least=0),

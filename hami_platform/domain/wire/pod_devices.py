@@ -14,6 +14,10 @@ from typing import NamedTuple
 from hami_platform.domain import errors, units
 from hami_platform.domain.wire import fields
 
+UUID_MAX, VENDOR_MAX = 128, 32
+CONTAINERS_MAX = 1000
+"""Far more rows than any pod has containers."""
+
 _NOTHING = ("", "", "0", "0")
 """How very old writers spelled a container without devices: `,,0,0:;`."""
 
@@ -44,6 +48,8 @@ def decode(text: str) -> Rows:
     containers = text.split(";")
     if containers[-1] == "":
         containers.pop()
+    if len(containers) > CONTAINERS_MAX:
+        raise errors.WireError(f"more than {CONTAINERS_MAX} containers")
     return tuple(_container(container, slot) for slot, container in enumerate(containers))
 
 
@@ -89,6 +95,7 @@ def _device(row: Row, slot: int, index: int) -> str:
 
 
 def _check_names(row: Row, field: str) -> None:
-    for name, value in (("uuid", row.uuid), ("vendor", row.vendor)):
+    for name, value, most in (("uuid", row.uuid, UUID_MAX), ("vendor", row.vendor, VENDOR_MAX)):
+        fields.storable(value, most, f"{field}: {name}")
         if not value or any(separator in value for separator in ",:;"):
             raise errors.WireError(f"{value[:80]!r} is empty or has a separator in it", field=f"{field}: {name}")
