@@ -98,7 +98,7 @@ def serve(role: str) -> None:
     server.serve(target_loader=_load, wrap_loader=False)
 
 
-def _stop(server: MPServer) -> None:
+def _stop(server: Any) -> None:  # granian types none of its methods
     """Stop, and tell the workers again until they are gone: one that is about to serve misses the first word."""
 
     def insist() -> None:
