@@ -51,7 +51,7 @@ lint: $(STAMP) ## Check style, types, import contracts, migrations and generated
 	$(BIN)/ruff format --check $(PACKAGES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	HAMI_STATE_DIR=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
+	HAMI_STATE_DIR=.state/lint $(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python -m scripts.configuration --check
 
 .PHONY: format
