@@ -12,12 +12,14 @@ from accounting.models import NodeLock
 from accounting.services import findings
 from accounting.services.locks import ANNOTATION
 from accounting.services.node_seen import LOCK, LOCK_MAX, NodeSeen
-from hami_platform import env
+from hami_platform import env, logs
 from hami_platform.domain.errors import WireError
 from hami_platform.domain.view import View
 from hami_platform.domain.wire import node_lock
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
+
+log = logs.get(__name__)
 
 
 def locks_observe(seen: Sequence[NodeSeen], *, fence: int | None = None) -> int:
@@ -92,6 +94,9 @@ def annotation_remove(api: ports.Api, *, node: str, value: str) -> bool:
             calls.node_annotate(name=node, annotations={LOCK: None}, resource_version=found.metadata.resource_version)
         )
     except (errors.Conflict, errors.NotFound):
+        return False
+    except errors.ApiError as refusal:  # about this node alone
+        log.warning("lock_not_taken_off", node=node, why=str(refusal))
         return False
     return True
 

@@ -25,7 +25,7 @@ from accounting.services import (
     seen,
 )
 from accounting.services.node_seen import NodeSeen
-from hami_platform import env
+from hami_platform import env, logs
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
@@ -33,6 +33,7 @@ from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
 from hami_platform.kube import leases as kube_leases
 
+log = logs.get(__name__)
 PAGE = 500
 BINDING_SETTLES_S = 30
 
@@ -90,21 +91,27 @@ def bindings_settle(api: ports.Api, *, config: DeviceConfig, fence: int | None =
     A pod that is still unbound first gets a new resourceVersion, so that a Binding still on its way must fail.
     """
     late = [row for row in live_view.live().refresh().pods.values() if row.state == PodState.BINDING and _old(row)]
+    settled = 0
     for row in late:
-        found = read_pod(api, row.namespace, row.name)
-        meta = (found or {}).get("metadata") or {}
-        if found is None or meta.get("uid") != row.uid or meta.get("deletionTimestamp"):
-            _ended_or_seen(found, row, config, fence)
-        elif (found.get("spec") or {}).get("nodeName"):
-            observe.pods_observe([seen.from_object(found, config)], config=config, fence=fence)
-        else:
-            api.send(
-                calls.pod_retry(
-                    namespace=row.namespace, name=row.name, uid=row.uid, retry_at=f"bind-{row.bind_attempt}"
-                )
-            )
-            bindings.binding_returned(uid=row.uid, attempt=row.bind_attempt)
-    return len(late)
+        try:
+            _settle(api, row, config, fence)
+            settled += 1
+        except errors.ApiError as refusal:  # about this pod alone; the next tick reads it again
+            log.warning("binding_not_settled", namespace=row.namespace, pod=row.name, uid=row.uid, why=str(refusal))
+    return settled
+
+
+def _settle(api: ports.Api, row: PodRow, config: DeviceConfig, fence: int | None) -> None:
+    found = read_pod(api, row.namespace, row.name)
+    meta = (found or {}).get("metadata") or {}
+    if found is None or meta.get("uid") != row.uid or meta.get("deletionTimestamp"):
+        _ended_or_seen(found, row, config, fence)
+    elif (found.get("spec") or {}).get("nodeName"):
+        observe.pods_observe([seen.from_object(found, config)], config=config, fence=fence)
+    else:
+        retry_at = f"bind-{row.bind_attempt}"
+        api.send(calls.pod_retry(namespace=row.namespace, name=row.name, uid=row.uid, retry_at=retry_at))
+        bindings.binding_returned(uid=row.uid, attempt=row.bind_attempt)
 
 
 def _ended_or_seen(found: Mapping[str, Any] | None, row: PodRow, config: DeviceConfig, fence: int | None) -> None:

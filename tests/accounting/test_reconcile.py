@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from accounting import guard, ledger, live_view
 from accounting.models import Finding, Node, NodeLock, Pod
 from accounting.services import audit, bindings, lock_repair, reconcile, wake, wake_calls
 from hami_platform import env
+from hami_platform.kube import errors
 from hami_platform.simulator.client import MERGE_PATCH
 from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.simulated import World
@@ -110,6 +112,59 @@ def test_a_binding_whose_process_died_before_it_goes_back_to_its_claim(world: Wo
     assert isinstance(plan, bindings.BindingPlan)
     bindings.binding_returned(uid=plan.uid, attempt=plan.attempt)
     assert flow.charged_mib() == 8000
+
+
+class Refusing:
+    """The cluster's API, with a policy that refuses every change of one object."""
+
+    def __init__(self, api: Any, path: str) -> None:
+        self.api, self.path = api, path
+
+    def send(self, call: Any, *, timeout_s: float | None = None) -> Any:
+        if call.method == "PATCH" and call.path == self.path:
+            raise errors.refused(403, "Forbidden", "a policy denied it")
+        return self.api.send(call, timeout_s=timeout_s)
+
+    def watch(self, call: Any, *, idle_s: float) -> Any:
+        return self.api.watch(call, idle_s=idle_s)
+
+
+def test_one_pod_that_may_not_be_changed_stops_no_other_binding_and_no_compare(world: World) -> None:
+    for name in ("a", "b"):
+        world.node(f"n-{name}")
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    for name in ("a", "b"):
+        pod = world.pod(name, mem=8000)
+        flow.filter_(pod, f"n-{name}")
+        flow.bind(pod, f"n-{name}")
+    with guard.writing():
+        Pod.objects.update(state_at=ledger.database_time() - timedelta(seconds=31))
+    with ledger.transaction(cause="restored") as entry:
+        ledger.incarnation_draw(entry)
+    live_view.forget()
+    api = Refusing(world.api, "/api/v1/namespaces/nlp/pods/a")
+    reconcile.everything_reconcile(api, config=CONFIG)
+    assert dict(Pod.objects.values_list("name", "state")) == {"a": "binding", "b": "claimed"}
+    assert live_view.live().refresh().ready
+
+
+def test_one_node_that_may_not_be_changed_stops_no_other_lock(world: World) -> None:
+    for name in ("n2", "n3"):
+        world.node(name, annotations={"hami.io/mutex.lock": "2026-01-01T00:00:00Z,nlp,gone"})
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    assert lock_repair.locks_release_dead(Refusing(world.api, "/api/v1/nodes/n2")) == 1
+    assert lock_repair.locks_release_dead(world.api) == 1
+
+
+@pytest.mark.parametrize("text", ["G" * 500 + ",NVIDIA,1000,10:;", "GPU-n1,NVIDIA,99999999999999999999,10:;"])
+def test_a_pod_with_absurd_texts_stops_no_other_pod(world: World, text: str) -> None:
+    world.pod("absurd", mem=8000)
+    world.bind("absurd", "n1", {"hami.io/vgpu-devices-allocated": text})
+    world.pod("usual", mem=8000)
+    pods(world)
+    assert Pod.objects.filter(name="usual").exists()
+    assert pods(world) == 0
+    flow.view_is_true()
 
 
 def test_a_pod_bound_elsewhere_is_recorded_there_with_a_finding(world: World) -> None:
