@@ -9,6 +9,7 @@ from accounting.models import Pod, PodState
 from accounting.services import claims, pod_rows
 from accounting.services.seen import PodSeen
 from hami_platform.domain.view import View
+from hami_platform.domain.wire import pod_request
 
 
 def pod_adopt(entry: Entry, view: View, seen: PodSeen) -> Pod:
@@ -18,9 +19,20 @@ def pod_adopt(entry: Entry, view: View, seen: PodSeen) -> Pod:
         pod = _matched(entry, seen)
     if pod is None:
         return _claimed_by_uid(entry, view, seen)
+    _asks_now(entry, pod, seen)
     if pod.state == PodState.WAITING and not pod.suspended:
         claim_again(entry, view, pod, seen)
     return pod
+
+
+def _asks_now(entry: Entry, pod: Pod, seen: PodSeen) -> None:
+    """What the object asks for counts, not what admission saw of it: later webhooks add containers, which moves the
+    others, and people change annotations. The claim keeps its price; `/filter` checks the real charge."""
+    asked = pod_request.encode(seen.request)
+    older = bool(seen.resource_version) and seen.resource_version < pod.resource_version
+    if pod.state in pod_rows.UNBOUND and not seen.problem and not older and pod.request != asked:
+        version = max(seen.resource_version, pod.resource_version)
+        pod_rows.pod_move(entry, pod, pod.state, request=asked, resource_version=version)
 
 
 def _matched(entry: Entry, seen: PodSeen) -> Pod | None:
@@ -57,6 +69,7 @@ def _claimed_by_uid(entry: Entry, view: View, seen: PodSeen) -> Pod:
         request=seen.request,
         charges=charges,
         namespace=seen.namespace,
+        known=view.namespaces,
         name=seen.name,
         owner=seen.owner,
         uid=seen.uid,

@@ -99,6 +99,7 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
         or (seen.node != row.node and bool(seen.node))
         or (bool(seen.node) and (row.facts != seen.facts or row.state != _state_of(seen)))
         or (seen.unbound and row.gated != seen.gated)
+        or (row.state in pod_rows.UNBOUND and seen.unbound and not seen.problem and row.request != seen.request)
     )
 
 
@@ -123,7 +124,7 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     if seen.terminal or (seen.facts.deleting and seen.unbound):
         return _ended(entry, pod)
     if seen.unbound:
-        return _unbound(entry, view, pod, seen)
+        return _unbound(entry, view, seen)
     if pod is None:
         pod = imports.pod_import(entry, view, seen, config)
     return _on_node(entry, pod, seen)
@@ -143,13 +144,13 @@ def _end(entry: Entry, pod: Pod) -> None:
         imports.node_known_again(entry, pod)
 
 
-def _unbound(entry: Entry, view: View, pod: Pod | None, seen: PodSeen) -> bool:
-    before = pod.state if pod is not None else None
+def _unbound(entry: Entry, view: View, seen: PodSeen) -> bool:
+    before = len(entry.rows)
     pod = adoption.pod_adopt(entry, view, seen)
     if pod.gated != seen.gated:
         pod_rows.pod_move(entry, pod, pod.state, gated=seen.gated, resource_version=seen.resource_version)
         return True
-    return pod.state != before
+    return len(entry.rows) > before
 
 
 def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:

@@ -110,10 +110,14 @@ def _confirm(
     config: DeviceConfig,
 ) -> FilterAnswer:
     view = live_view.live().refresh()
+    before = view.pod(seen.uid)
+    had_none = entry.untouched and (before is None or not before.shares)
     pod = adoption.pod_adopt(entry, view, seen)
     early = _early(view.pod(seen.uid), candidates)
     if early is not None:
         return early
+    if pod.state == PodState.ENDED:  # kube-scheduler asks about a pod that was deleted meanwhile
+        return FilterAnswer(error="the pod has ended")
     if pod.state == PodState.WAITING:
         refused = _without_claim(entry, view, pod, seen, candidates)
         if refused is not None:
@@ -124,7 +128,7 @@ def _confirm(
         if pod.state == PodState.RESERVED:
             pod_rows.pod_unplace(entry, pod)
         return FilterAnswer(decision=decision, revision=entry.revision)
-    reserve(entry, pod, decision.placement, seen.request, config)
+    reserve(entry, pod, decision.placement, seen.request, config, had_none=had_none)
     return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision)
 
 
@@ -178,9 +182,17 @@ def defaults() -> place.Defaults:
     return place.Defaults(node_policy=settings.node_scheduler_policy, device_policy=settings.gpu_scheduler_policy)
 
 
-def reserve(entry: Entry, pod: Pod, placement: place.Placement, request: PodRequest, config: DeviceConfig) -> None:
-    """Write the placement as the pod's reservation. Call under the Clock."""
-    pod_rows.shares_write(pod, placement.shares)
+def reserve(
+    entry: Entry,
+    pod: Pod,
+    placement: place.Placement,
+    request: PodRequest,
+    config: DeviceConfig,
+    *,
+    had_none: bool = False,
+) -> None:
+    """Write the placement as the pod's reservation. Call under the Clock. had_none: the pod certainly has no shares."""
+    pod_rows.shares_write(pod, placement.shares, had_none=had_none)
     pod_rows.pod_move(
         entry,
         pod,

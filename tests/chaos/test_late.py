@@ -1,0 +1,77 @@
+"""What arrives late or twice: a question about a pod that is gone, a pod that changed between admission and now.
+
+| late | then |
+|---|---|
+| `/filter` about a pod that has ended | an error; no device is held for it |
+| containers that a webhook after ours put in front | the pod's inits still give back what they held |
+| a constraint that was changed after admission | the wake judges by it |
+| a create that lost against another of the same name | its pod competes for quota like any other |
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from accounting import live_view
+from accounting.services import bindings, observe
+from tests.accounting import flow, kube_objects
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.ledger]
+
+
+def test_a_filter_about_a_pod_that_has_ended_holds_nothing() -> None:
+    flow.cluster()
+    pod = kube_objects.pod(mem=1000)
+    assert flow.filter_(pod).node == "n1"
+    observe.pods_gone([pod["metadata"]["uid"]])
+    assert flow.filter_(pod).error == "the pod has ended"
+    assert flow.used_mib() == 0
+    assert flow.state(pod) is None
+
+
+def test_an_init_container_that_another_webhook_put_in_front_keeps_no_device_held() -> None:
+    flow.cluster()
+    pod = kube_objects.pod("p", kube_objects.container(mem=1000), inits=[kube_objects.container("fetch", mem=5000)])
+    assert flow.admit(pod).granted
+    pod["spec"]["initContainers"].insert(0, {"name": "mesh-init", "image": "i"})
+    assert flow.filter_(pod).node == "n1"
+    assert flow.used_mib() == 5000
+    plan = flow.bind(pod)
+    assert isinstance(plan, bindings.BindingPlan)
+    pod["spec"]["nodeName"] = "n1"
+    pod["metadata"]["annotations"] |= plan.annotations
+    pod["metadata"]["resourceVersion"] = "99999"
+    over = [{"name": name, **kube_objects.terminated()} for name in ("mesh-init", "fetch")]
+    running = [{"name": "main", **kube_objects.running()}]
+    pod["status"] = {"phase": "Running", "initContainerStatuses": over, "containerStatuses": running}
+    flow.show(pod)
+    assert flow.used_mib() == flow.charged_mib() == 1000
+    flow.view_is_true()
+
+
+def test_a_constraint_changed_after_admission_is_the_one_that_counts() -> None:
+    flow.cluster()
+    pod = kube_objects.pod(mem=1000, version=5)
+    assert flow.admit(pod).granted
+    flow.show(pod)
+    changed = kube_objects.pod(mem=1000, version=7, annotations={"nvidia.com/use-gputype": "H100"})
+    assert flow.show(changed) == 1
+    flow.show(pod | {"metadata": pod["metadata"] | {"resourceVersion": "6"}})
+    row = live_view.live().refresh().pod("uid-p1")
+    assert row is not None
+    assert row.request.constraints.use_models == ("H100",)
+    assert flow.show(changed) == 0
+    flow.view_is_true()
+
+
+def test_of_two_creates_under_one_name_only_one_holds_quota() -> None:
+    flow.cluster()
+    flow.limit(memory_mib=1000)
+    first, second = (kube_objects.pod("p", mem=1000, uid=uid) for uid in ("u1", "u2"))
+    assert flow.admit(first).granted
+    assert flow.admit(second).granted
+    flow.show(first)
+    flow.show(second)
+    assert (flow.state(first), flow.state(second)) == ("waiting", "claimed")
+    assert flow.charged_mib() == 1000
+    flow.view_is_true()
