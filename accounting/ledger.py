@@ -15,17 +15,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, connection
 from django.db import transaction as db
 
 from accounting import guard
 from accounting.breaker import Breaker, LedgerUnavailable
 from accounting.models import Clock, Cluster, Journal, ProcessLease
 from hami_platform import env
+from hami_platform.domain.rows import ClockRow
 
 __all__ = ["Entry", "Fenced", "LedgerUnavailable", "breaker", "cluster_id", "database_time", "snapshot", "transaction"]
 
 WATCHER = "watcher"
+_PAUSED_TOO_LONG = "25P03"  # source: PostgreSQL 15, appendix A, idle_in_transaction_session_timeout
 
 
 class Fenced(Exception):
@@ -58,6 +60,16 @@ class Entry:
             )
         )
 
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing has been recorded yet: then a View that was refreshed in this transaction is exact."""
+        return not self.rows
+
+    def stands_at(self, folded: ClockRow) -> bool:
+        """Whether a View folded so far has all that was committed before this transaction."""
+        clock = self.clock
+        return folded == ClockRow(clock.revision, clock.tag, clock.incarnation, clock.compared)
+
     def write(self) -> None:
         """Give the recorded rows their revision. A transaction that changed nothing takes none."""
         if not self.rows:
@@ -65,8 +77,7 @@ class Entry:
         tag = secrets.token_hex(8)
         for seq, row in enumerate(self.rows):
             row.seq, row.tag = seq, tag
-        Journal.objects.bulk_create(self.rows, batch_size=500)
-        Clock.objects.filter(pk=self.clock.pk).update(revision=self.revision, tag=tag)
+        _append(self.rows, self.clock.pk)
 
 
 _local = threading.local()
@@ -127,7 +138,9 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Ite
                     entry.write()
             finally:
                 _local.entry = None
-    except (OperationalError, InterfaceError) as fault:
+    except (OperationalError, InterfaceError, InternalError) as fault:
+        if not lost(fault):
+            raise
         breaker.trip(f"database: {_first_line(fault)}")
         raise LedgerUnavailable(f"database: {_first_line(fault)}") from fault
 
@@ -145,10 +158,10 @@ def _nested(running: Entry) -> Iterator[Entry]:
 def _take_clock(cause: str, actor: str, fence: int | None) -> Entry:
     """Lock the Clock as a statement of its own; whatever is re-checked must be read by later statements."""
     cluster = cluster_id()
-    clock = Clock.objects.select_for_update().get(cluster_id=cluster)
+    clock, at = _locked(cluster)
     if fence is not None and not ProcessLease.objects.filter(cluster_id=cluster, name=WATCHER, epoch=fence).exists():
         raise Fenced(f"watcher epoch {fence} is over")
-    return Entry(clock, clock.revision + 1, database_time(), cause, actor)
+    return Entry(clock, clock.revision + 1, at, cause, actor)
 
 
 def current() -> Entry | None:
@@ -159,12 +172,76 @@ def current() -> Entry | None:
 
 def database_time() -> datetime:
     """The database's clock now (not the transaction's start): all leases and ages use it."""
-    sql = "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
-    if connection.vendor == "postgresql":
-        sql = "SELECT clock_timestamp()"
     with connection.cursor() as cursor:
-        cursor.execute(sql)
-        value = cursor.fetchone()[0]
+        cursor.execute(_NOW[connection.vendor])
+        return _time(cursor.fetchone()[0])
+
+
+def journal_since(cluster: int, revision: int) -> list[tuple[int, str, str, str]]:
+    """(revision, tag, kind, key) of the revision's first row and of all rows after that revision, in order."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SINCE, (cluster, revision, revision))
+        found: list[tuple[int, str, str, str]] = cursor.fetchall()
+    return found
+
+
+# -- Statements of every transaction and every refresh, written out: making them anew each time costs more than running
+# -- them. PostgreSQL takes several at once, each with a snapshot of its own, so that what follows a lock sees what was
+# -- committed before it was given.
+
+_CLOCK = ("id", "cluster_id", "revision", "tag", "incarnation", "compared", "pruned_through")
+_CLOCK_SQL = f"SELECT {', '.join(_CLOCK)} FROM {Clock._meta.db_table} WHERE cluster_id = %s"  # noqa: S608
+_NOW = {"postgresql": "SELECT clock_timestamp()", "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"}
+_SINCE = (
+    f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
+    " AND (revision > %s OR seq = 0) ORDER BY revision, seq"
+)
+_JOURNAL = tuple(field for field in Journal._meta.concrete_fields if not field.primary_key)
+_COLUMNS = ", ".join(f'"{one.column}"' for one in _JOURNAL)
+_JOURNAL_SQL = f"INSERT INTO {Journal._meta.db_table} ({_COLUMNS}) VALUES "  # noqa: S608
+_JOURNAL_ROW = f"({', '.join(['%s'] * len(_JOURNAL))})"
+_TURN_SQL = f"UPDATE {Clock._meta.db_table} SET revision = %s, tag = %s WHERE id = %s"  # noqa: S608
+_ROWS_AT_ONCE = 500
+
+
+def _locked(cluster: int) -> tuple[Clock, datetime]:
+    """The Clock, locked (SQLite: by BEGIN IMMEDIATE), and the time after that. Raises Clock.DoesNotExist."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(f"{_CLOCK_SQL} FOR UPDATE; {_NOW['postgresql']}", (cluster,))
+            row = cursor.fetchone()
+            cursor.nextset()
+        else:
+            cursor.execute(_CLOCK_SQL, (cluster,))
+            row = cursor.fetchone()
+            cursor.execute(_NOW[connection.vendor])
+        at = _time(cursor.fetchone()[0])
+    if row is None:
+        raise Clock.DoesNotExist(f"cluster {cluster} has no clock")
+    return Clock.from_db(connection.alias, _CLOCK, row), at
+
+
+def _append(rows: list[Journal], clock: int) -> None:
+    """Write journal rows of one revision, and turn the Clock to it."""
+    turn = (rows[0].revision, rows[0].tag, clock)
+    *first, last = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
+    with connection.cursor() as cursor:
+        for chunk in first:
+            cursor.execute(*_insertion(chunk))
+        sql, values = _insertion(last)
+        if connection.vendor == "postgresql":
+            cursor.execute(f"{sql}; {_TURN_SQL}", (*values, *turn))
+        else:
+            cursor.execute(sql, values)
+            cursor.execute(_TURN_SQL, turn)
+
+
+def _insertion(rows: list[Journal]) -> tuple[str, list[Any]]:
+    sql = _JOURNAL_SQL + ", ".join([_JOURNAL_ROW] * len(rows))
+    return sql, [one.get_db_prep_save(getattr(row, one.attname), connection) for row in rows for one in _JOURNAL]
+
+
+def _time(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
 
 
@@ -179,7 +256,9 @@ def snapshot() -> Iterator[None]:
     elif connection.vendor == "postgresql":
         with db.atomic(), connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            # A View of a large cluster: long reads, and long pauses between them in which rows become values.
             cursor.execute("SET LOCAL statement_timeout = 60000")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 60000")
             yield
     else:
         with connection.cursor() as cursor:
@@ -213,6 +292,14 @@ def _probe() -> None:
             Clock.objects.select_for_update().filter(cluster__name=env.current().cluster).first()
     finally:
         connection.close()
+
+
+def lost(fault: Exception) -> bool:
+    """Whether the database is at fault, and not what was asked of it.
+
+    PostgreSQL calls it an internal error when it ends a session that paused in a transaction for too long.
+    """
+    return not isinstance(fault, InternalError) or getattr(fault.__cause__, "sqlstate", "") == _PAUSED_TOO_LONG
 
 
 def _first_line(fault: Exception) -> str:

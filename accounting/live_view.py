@@ -10,11 +10,10 @@ import threading
 from collections import defaultdict
 from typing import NamedTuple
 
-from django.db import InterfaceError, OperationalError
-from django.db.models import Q
+from django.db import InterfaceError, InternalError, OperationalError
 
 from accounting import ledger, loading
-from accounting.models import Clock, Journal
+from accounting.models import Clock
 from hami_platform.domain.rows import ClockRow
 from hami_platform.domain.view import View
 
@@ -52,7 +51,9 @@ class LiveView:
                 found = self._next(base)
                 if found is base or self._publish(base, found):
                     return found
-        except (OperationalError, InterfaceError) as fault:
+        except (OperationalError, InterfaceError, InternalError) as fault:
+            if not ledger.lost(fault):
+                raise
             ledger.breaker.trip(f"database: {fault}")
             raise ledger.LedgerUnavailable(f"database: {fault}") from fault
 
@@ -74,6 +75,9 @@ class LiveView:
     def _next(self, base: View) -> View:
         if not base.clock.revision:
             return self._load()
+        running = ledger.current()
+        if running is not None and running.clock.cluster_id == self._cluster and running.stands_at(base.clock):
+            return base
         news = self._news(base.clock)
         if news is None:
             return self._lost(base)
@@ -87,9 +91,7 @@ class LiveView:
 
     def _news(self, folded: ClockRow) -> _News | None:
         """Rows after the folded revision; None when that revision is not in the Journal any more, or is another one."""
-        since = Q(revision__gte=folded.revision) & (Q(revision__gt=folded.revision) | Q(seq=0))
-        query = Journal.objects.filter(since, cluster=self._cluster)
-        found = list(query.order_by("revision", "seq").values_list("revision", "tag", "kind", "key"))
+        found = ledger.journal_since(self._cluster, folded.revision)
         if not found or found[0][:2] != (folded.revision, folded.tag):
             return None
         keys: dict[str, set[str]] = defaultdict(set)
