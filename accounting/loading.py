@@ -54,7 +54,7 @@ def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
         clock=clock,
         nodes=_named(_nodes, Node, cluster, nodes, "name"),
         holds=_named(_holds, Hold, cluster, _ids(keys, "hold")),
-        pods=_named(_live_pods, Pod, cluster, _ids(keys, "pod")),
+        pods=_named(_few_live_pods, Pod, cluster, _ids(keys, "pod")),
         namespaces=_named(_namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
         tenants=_named(_tenants, Tenant, cluster, _ids(keys, "tenant")),
         quotas=_named(_quotas, Quota, cluster, _ids(keys, "quota")),
@@ -197,6 +197,20 @@ def _pods(query: Any) -> dict[int, rows.PodRow]:
     return {values[0]: _pod(values, shares.get(values[0], ())) for values in found}
 
 
+def _few_live_pods(query: Any) -> dict[int, rows.PodRow]:
+    """Pods and their shares by one statement, each pod's columns once for every share: for few."""
+    shares = [f"shares__{column}" for column in SHARE_COLUMNS]
+    found: dict[int, tuple[Any, ...]] = {}
+    given: dict[int, list[devices.Share]] = defaultdict(list)
+    joined = query.exclude(state=PodState.ENDED).order_by("shares__container_index", "shares__pk")
+    for values in joined.values_list(*POD_COLUMNS, *shares):
+        pod, share = values[: len(POD_COLUMNS)], values[len(POD_COLUMNS) :]
+        found[pod[0]] = pod
+        if share[0] is not None:
+            given[pod[0]].append(_share(*share[1:]))
+    return {pk: _pod(values, given[pk]) for pk, values in found.items()}
+
+
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:
     (
         pk,
@@ -261,31 +275,37 @@ def claim_charge_json(charge: quota.Charge) -> list[Any]:
     return [charge.vendor, amounts.devices, amounts.memory_mib, amounts.core_percent, charge.largest_share_mib]
 
 
+SHARE_COLUMNS = (
+    "pod_id",
+    "container_index",
+    "container",
+    "kind",
+    "vendor",
+    "uuid",
+    "memory_mib",
+    "core_percent",
+    "model",
+    "mig_profile",
+    "mig_start",
+    "mig_size",
+)
+
+
 def _shares(pods: Any) -> dict[int, list[devices.Share]]:
-    columns = (
-        "pod_id",
-        "container_index",
-        "container",
-        "kind",
-        "vendor",
-        "uuid",
-        "memory_mib",
-        "core_percent",
-        "model",
-        "mig_profile",
-        "mig_start",
-        "mig_size",
-    )
     found: dict[int, list[devices.Share]] = defaultdict(list)
     query = Share.objects.filter(pod__in=pods.order_by().values("pk")).order_by("container_index", "pk")
-    for pod, index, container, kind, vendor, uuid, memory, cores, model, profile, start, size in query.values_list(
-        *columns
-    ):
-        mig = devices.MigUse(profile, devices.MigPlacement(start, size)) if profile else None
-        found[pod].append(
-            devices.Share(index, container, devices.ContainerKind(kind), vendor, uuid, memory, cores, mig, model)
-        )
+    for pod, *values in query.values_list(*SHARE_COLUMNS):
+        found[pod].append(_share(*values))
     return found
+
+
+def _share(
+    index: int, container: str, kind: str, vendor: str, uuid: str, memory_mib: int, core_percent: int, model: str,
+    profile: str, start: int, size: int,
+) -> devices.Share:  # fmt: skip
+    mig = devices.MigUse(profile, devices.MigPlacement(start, size)) if profile else None
+    kind_ = devices.ContainerKind(kind)
+    return devices.Share(index, container, kind_, vendor, uuid, memory_mib, core_percent, mig, model)
 
 
 def _namespaces(query: Any) -> dict[str, rows.NamespaceRow]:

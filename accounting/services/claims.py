@@ -98,7 +98,7 @@ def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
         charges = price(view, ask.request)
         answer = _answer(view, ask, judge(view, ask.namespace, charges, without=old.pk if old else None))
         if answer.granted and not answer.gated:
-            _write(entry, ask, charges, old)
+            _write(entry, view, ask, charges, old)
         return answer
 
 
@@ -129,7 +129,7 @@ def _answer(view: View, ask: ClaimAsk, verdict: Verdict) -> ClaimAnswer:
     return ClaimAnswer(granted=False, message=f"exceeding resource quota: {message}{note}", excess=verdict.excess)
 
 
-def _write(entry: Entry, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | None) -> None:
+def _write(entry: Entry, view: View, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | None) -> None:
     if old is not None:
         pod_rows.pod_end(entry, old)
     pod_rows.pod_create(
@@ -139,6 +139,7 @@ def _write(entry: Entry, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | No
         request=ask.request,
         charges=charges,
         namespace=ask.namespace,
+        known=view.namespaces,
         name=ask.name,
         owner=ask.owner,
         claim_id=ask.claim_id,

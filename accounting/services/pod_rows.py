@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from accounting import loading
@@ -51,10 +51,20 @@ def pod_unplace(entry: Entry, pod: Pod, *, state: str = PodState.CLAIMED, **colu
 
 
 def pod_create(
-    entry: Entry, *, cluster: int, state: str, request: Any, charges: Iterable[Charge], namespace: str, **columns: Any
+    entry: Entry,
+    *,
+    cluster: int,
+    state: str,
+    request: Any,
+    charges: Iterable[Charge],
+    namespace: str,
+    known: Container[str] = (),
+    **columns: Any,
 ) -> Pod:
-    """A new row for a claim or a seen pod; its namespace gets a row with the default mode if it has none."""
-    namespace_ensure(entry, cluster=cluster, name=namespace)
+    """A new row for a claim or a seen pod; its namespace gets a row with the default mode if it has none. known:
+    namespaces that certainly have one."""
+    if namespace not in known:
+        namespace_ensure(entry, cluster=cluster, name=namespace)
     pod = Pod.objects.create(
         cluster_id=cluster,
         namespace=namespace,
@@ -68,9 +78,10 @@ def pod_create(
     return pod
 
 
-def shares_write(pod: Pod, shares: Sequence[devices.Share]) -> None:
-    """The pod's shares are these and no others."""
-    Share.objects.filter(pod=pod).delete()
+def shares_write(pod: Pod, shares: Sequence[devices.Share], *, had_none: bool = False) -> None:
+    """The pod's shares are these and no others. had_none: it certainly has no others yet."""
+    if not had_none:
+        Share.objects.filter(pod=pod).delete()
     Share.objects.bulk_create(
         Share(
             pod=pod,
