@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 
-from hami_platform.domain import fit, nodes, quota, refusal, score
+from hami_platform.domain import fit, nodes, quota, refusal, score, states
 from hami_platform.domain.devices import Share
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import DeviceRequest, PodRequest
@@ -46,10 +46,12 @@ class Rejections(Mapping[str, Rejection]):
     def values(self) -> ValuesView[Rejection]:
         """All rejections, made at once: iterating one by one costs as much again."""
         known, rejection = self._known, self._question.rejection
-        for name in self._names:
-            if name not in known:
-                known[name] = rejection(name)
-        return {name: known[name] for name in self._names}.values()
+        same: dict[tuple[object, ...], Rejection] = {}  # thousands of nodes refuse in a few ways
+        for name in [name for name in self._names if name not in known]:
+            found = rejection(name)
+            kind = (found.whole, found.candidates, tuple(found.counts.items()))
+            known[name] = same.setdefault(kind, found)
+        return dict(zip(self._names, map(known.__getitem__, self._names), strict=True)).values()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -105,6 +107,13 @@ class Question:
         short = refusal.refusal_of(node, self.first_ask, self.terms) if self.first_ask is not None else None
         return short or fit.fit(node, self.request, self.terms)
 
+    def rejected(self) -> dict[str, Rejection]:
+        """Rejections that are known already, by node. All of them follow from the node and what is asked."""
+        if not isinstance(self.nodes, states.States):
+            return {}
+        terms = (self.headroom, self.defaults, tuple(self.terms.strategies.items()))
+        return self.nodes.memo(("rejected", self.request, terms))
+
     def rejection(self, name: str) -> Rejection:
         """Why a node that the screen dropped does not fit, with exact counts."""
         found = self.fit(name)
@@ -143,42 +152,52 @@ def place(
     heapq.heapify(queue)
     placement: Placement | None = None
     fitting: list[tuple[str, float]] = []
-    refused: dict[str, Rejection] = {}
+    refused: list[str] = []
+    rejected = question.rejected()
     rest: list[tuple[float, str]] = []
     while queue and (placement is None or fit_all):
         order, name = heapq.heappop(queue)
         found = question.fit(name)
         if isinstance(found, Rejection):
-            refused[name] = found
+            refused.append(name)
+            rejected[name] = found
             continue
         fitting.append((name, found.score))
         if placement is None:
             placement = Placement(name, found.shares, found.score)
         else:
             rest.append((order, name))
-    rejections = Rejections(question, (*dropped, *refused), refused)
+    rejections = Rejections(question, (*dropped, *refused), rejected)
     return Decision(placement, rejections, tuple(fitting), question, (*rest, *queue))
 
 
 def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]], list[str]]:
     """Nodes that may fit as (order, name), least order best, and the names of those that certainly do not."""
-    asks = nodes.needs(question.request)
-    get, lacks = question.nodes.get, nodes.lacks
-    queue: list[tuple[float, str]] = []
-    dropped: list[str] = []
+    chances = _chances(question)
     sign = 1.0 if spread else -1.0
-    for name in question.candidates:
-        node = get(name)
-        if node is None or node.blocked is not None:
-            dropped.append(name)
-            continue
-        for ask in asks:  # a loop, since a generator per node would cost as much as all the rest
-            if lacks(node, ask) is not None:
-                dropped.append(name)
-                break
-        else:
-            queue.append((sign * node.score, name))
-    return queue, dropped
+    queue = [(sign * score, name) for name in question.candidates if (score := chances[name]) is not None]
+    return queue, [name for name in question.candidates if chances[name] is None]
+
+
+def _chances(question: Question) -> Mapping[str, float | None]:
+    """The score of each candidate that may fit; None for those that lack something, whatever else they hold."""
+    known = question.nodes
+    asks = nodes.needs(question.request)
+    chances: dict[str, float | None] = known.memo(("chance", asks)) if isinstance(known, states.States) else {}
+    for name in [name for name in question.candidates if name not in chances]:
+        node = known.get(name)
+        chances[name] = None if node is None or _lacking(node, asks) else node.score
+    return chances
+
+
+def _lacking(node: nodes.NodeState, asks: tuple[DeviceRequest, ...]) -> bool:
+    lacks = nodes.lacks
+    if node.blocked is not None:
+        return True
+    for ask in asks:  # noqa: SIM110  a generator per node would cost as much as all the rest
+        if lacks(node, ask) is not None:
+            return True
+    return False
 
 
 def dominant_text(rejections: Mapping[str, Rejection]) -> str:
@@ -198,7 +217,12 @@ def summary(rejections: Mapping[str, Rejection]) -> str:
 
 def dominant_reasons(rejections: Mapping[str, Rejection]) -> tuple[tuple[Reason, int], ...]:
     """How many nodes each dominant reason refuses, most frequent first, ties by name."""
-    counts = Counter(rejection.whole or _dominant(rejection) for rejection in rejections.values())
+    found = list(rejections.values())
+    by_id = {id(rejection): rejection for rejection in found}
+    counts: Counter[Reason] = Counter()
+    for key, times in Counter(map(id, found)).items():  # few objects stand for many nodes
+        rejection = by_id[key]
+        counts[rejection.whole or _dominant(rejection)] += times
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0].value)))
 
 

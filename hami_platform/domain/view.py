@@ -27,6 +27,7 @@ from hami_platform.domain.rows import (
     QuotaRow,
     TenantRow,
 )
+from hami_platform.domain.states import States
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,7 +52,7 @@ class View:
     natives: Mapping[int, NativeRow] = field(default_factory=dict)
     locks: Mapping[str, LockRow] = field(default_factory=dict)
 
-    states: Mapping[str, NodeState] = field(default_factory=dict)
+    states: States = field(default_factory=States)
     pods_by_uid: Mapping[str, int] = field(default_factory=dict)
     pods_by_node: Mapping[str, frozenset[int]] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -108,7 +109,7 @@ def _fold(old: View, changes: Changes) -> View:
         view = replace(view, pods_by_uid=by_uid, pods_by_node=by_node, usage=usage)
     touched = _touched_nodes(old, changes)
     if touched:
-        view = replace(view, states=_replaced(old.states, {name: _state(view, name) for name in touched}))
+        view = replace(view, states=old.states.replaced({name: _state(view, name) for name in touched}))
     return replace(view, kinds=_kinds(view)) if changes.nodes else view
 
 

@@ -1,0 +1,70 @@
+"""Decisions on nodes of which some was worked out before, compared with the same decisions on nodes seen for the first
+time.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_platform.domain import place as placing
+from hami_platform.domain.devices import Held
+from hami_platform.domain.nodes import NodeState
+from hami_platform.domain.quota import Amounts, Headroom, Limits
+from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.states import MEMOS_KEPT, STALE_MOST, States
+from tests import builders
+from tests.builders import ask, pod
+
+NAMES = ("a", "b", "c")
+ROOMS = (Headroom(), builders.headroom(Limits(memory_mib=3000), Amounts()))
+REQUESTS = (
+    pod(ask(memory_mib=1000)),
+    pod(ask(2, memory_mib=2000, core_percent=50)),
+    pod(ask(memory_percent=50), ask(memory_mib=500)),
+)
+
+
+def node(name: str, held_mib: int) -> NodeState:
+    return builders.uniform_node(name, 2, used=[Held(1, held_mib, 40)], memory_mib=4000)
+
+
+def told(decision: placing.Decision) -> object:
+    """All of a decision that anybody reads."""
+    refused = {name: rejection.text() for name, rejection in decision.rejections.items()}
+    return decision.placement, decision.fitting, refused, placing.dominant_reasons(decision.rejections)
+
+
+changes = st.dictionaries(st.sampled_from(NAMES), st.none() | st.integers(0, 4).map(lambda n: n * 1000))
+steps = st.lists(st.tuples(changes, st.sampled_from(REQUESTS), st.sampled_from(ROOMS), st.booleans()), max_size=8)
+
+
+@given(steps)
+def test_what_is_remembered_of_nodes_never_changes_a_decision(
+    taken: list[tuple[dict[str, int | None], PodRequest, Headroom, bool]],
+) -> None:
+    line = [States()]
+    for changed, request, room, on_older in taken:
+        new = {name: None if mib is None else node(name, mib) for name, mib in changed.items()}
+        line.append(line[-1].replaced(new))
+        for known in (line[-2] if on_older else line[-1], line[-1]):
+            remembered = placing.place(known, NAMES, request, headroom=room, fit_all=on_older)
+            fresh = placing.place(dict(known), NAMES, request, headroom=room, fit_all=on_older)
+            assert told(remembered) == told(fresh)
+
+
+def test_only_changed_nodes_are_forgotten() -> None:
+    first = States({"a": node("a", 0), "b": node("b", 0)})
+    first.memo("key").update(a=1, b=2)
+    assert first.replaced({"b": None}).memo("key") == {"a": 1}
+    assert first.memo("key") == {"a": 1, "b": 2}
+
+
+def test_memory_is_bounded() -> None:
+    states = States()
+    for key in range(2 * MEMOS_KEPT):
+        states.memo(key)["a"] = key
+    assert states.memo(MEMOS_KEPT - 1) == {}
+    assert states.memo(2 * MEMOS_KEPT - 1) == {"a": 2 * MEMOS_KEPT - 1}
+    left = states.replaced({f"n{i}": node(f"n{i}", 0) for i in range(STALE_MOST + 1)})
+    assert left.memo(2 * MEMOS_KEPT - 1) == {}
