@@ -108,11 +108,12 @@ def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
     """(node, device) of each registered device without conflict."""
     found = Device.objects.filter(node__in=nodes, registered=True, conflict=False).order_by()
     plain = ("uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy")
-    others = ("node_id", "mig_profiles", "cordoned", "cordoned_on_node", "reserved_mib")
+    others = ("node_id", "mig_profiles", "custom", "cordoned", "cordoned_on_node", "reserved_mib")
     for row in found.values(*plain, *others):
         node, on_node = row.pop("node_id"), row.pop("cordoned_on_node")
         row["cordoned"] = row["cordoned"] or on_node
         row["mig_profiles"] = tuple(map(mig_profile, row["mig_profiles"]))
+        row["custom"] = tuple(sorted(row["custom"].items()))
         yield node, devices.Device(**row)
 
 

@@ -103,7 +103,7 @@ def _create(asked: protocol.AdmissionReview, pod: Pod) -> protocol.AdmissionAnsw
             denied_asks.keep(asked.request.namespace, _owner(asked, pod), answer.message)
         return _deny(asked, pod, answer.message, admission.FORBIDDEN)
     claim = "" if asked.request.dry_run else answer.claim_id
-    patch = (*verdict.patch, *_claim_patch(pod, claim, gated=answer.gated))
+    patch = (*verdict.patch, *_claim_patch(verdict.annotated(pod), claim, gated=answer.gated))
     _tell(asked, pod, "gated" if answer.gated else "admitted", "")
     return protocol.allow(asked, patch=patch, warnings=(*verdict.warnings, *answer.warnings))
 

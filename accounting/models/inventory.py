@@ -91,6 +91,7 @@ class Device(LedgerModel):
         "mode",
         "healthy",
         "mig_profiles",
+        "custom",
         "registered",
         "conflict",
         "cordoned_on_node",
@@ -112,6 +113,9 @@ class Device(LedgerModel):
     mode = models.CharField(max_length=32, blank=True)
     healthy = models.BooleanField(default=True)
     mig_profiles = models.JSONField(default=list, blank=True)
+    custom = models.JSONField(
+        default=dict, blank=True, help_text="What the plugin says of the device beyond amounts, such as its topology."
+    )
     registered = models.BooleanField(default=True, help_text="Present in its node's latest registration.")
     conflict = models.BooleanField(default=False, help_text="The same uuid is live on another node: usable on neither.")
     cordoned_on_node = models.BooleanField(
@@ -137,6 +141,7 @@ class Device(LedgerModel):
             "mode",
             "healthy",
             "mig_profiles",
+            "custom",
             "registered",
             "conflict",
             "cordoned_on_node",

@@ -41,6 +41,7 @@ def why(view: View, row: PodRow) -> Why:
         tuple(view.states),
         row.request,
         defaults=placements.defaults(),
+        strategies=placements.strategies(),
         headroom=claims.with_limits_counted(view, row.namespace, without=row.id),
     )
     found = explain.explain(decision, row.request)

@@ -139,6 +139,7 @@ def _taken_again(entry: Entry, pod: Pod, node: str, config: DeviceConfig) -> boo
         [node],
         request,
         defaults=placements.defaults(),
+        strategies=placements.strategies(),
         headroom=claims.with_limits_counted(view, pod.namespace, without=pod.pk),
     )
     if decision.placement is None:

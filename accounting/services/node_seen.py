@@ -13,8 +13,8 @@ from accounting.services import seen
 from hami_platform.domain import devices, units
 from hami_platform.domain.errors import DomainError
 from hami_platform.domain.nodes import PairScores
-from hami_platform.domain.vendors.base import LABEL_TRUE, DeviceConfig
-from hami_platform.domain.wire import node_register, pair_scores
+from hami_platform.domain.vendors.base import LABEL_TRUE, DeviceConfig, NodeSource
+from hami_platform.domain.wire import pair_scores
 
 AGENT_LABEL = "platform.hami.io/agent"
 CORDON = "hami.io/device-cordon"
@@ -79,9 +79,10 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
     annotations, labels = seen.storable(meta.get("annotations") or {}), meta.get("labels") or {}
     found: list[devices.Device] = []
     unreadable, problems, scores = [], [], dict[tuple[str, str], int]()
+    source = NodeSource(meta.get("name") or "", annotations, labels, _capacity(status))
     for vendor in config.vendors:
         try:
-            found += _devices(annotations, vendor.word, vendor.register_key)
+            found += vendor.registered(source)
             if vendor.pair_scores_key in annotations:
                 scores |= pair_scores.decode(annotations[vendor.pair_scores_key])
         except DomainError as fault:
@@ -110,9 +111,15 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
     )
 
 
-def _devices(annotations: Mapping[str, str], word: str, key: str) -> Sequence[devices.Device]:
-    text = annotations.get(key, "") if key else ""
-    return node_register.decode(text, vendor=word) if text else ()
+def _capacity(status: Mapping[str, Any]) -> dict[str, int]:
+    """Resource name → whole number; what is no number is left out."""
+    found = {}
+    for name, amount in (status.get("capacity") or {}).items():
+        try:
+            found[name] = units.whole(str(amount))
+        except DomainError:
+            continue
+    return found
 
 
 def _allocatable(status: Mapping[str, Any], config: DeviceConfig) -> dict[str, int]:

@@ -149,6 +149,7 @@ def _columns(device: devices.Device) -> dict[str, object]:
         "numa": device.numa,
         "mode": device.mode,
         "healthy": device.healthy,
+        "custom": dict(device.custom),
         "mig_profiles": [loading.mig_profile_json(profile) for profile in device.mig_profiles],
     }
 

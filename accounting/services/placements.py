@@ -13,7 +13,7 @@ from datetime import timedelta
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
-from accounting.services import adoption, claims, pod_rows, wire_texts
+from accounting.services import adoption, claims, device_config, pod_rows, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform import env
 from hami_platform.domain import place
@@ -21,6 +21,7 @@ from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.reasons import Reason
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import Changes, PodRow
+from hami_platform.domain.strategy import Strategies
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 
@@ -166,6 +167,7 @@ def _decide(
         headroom=claims.with_limits_counted(view, seen.namespace, without=row.id if row else None),
         defaults=defaults(),
         fit_all=fit_all,
+        strategies=strategies(),
     )
 
 
@@ -174,6 +176,11 @@ def states_without(view: View, row: PodRow | None) -> Mapping[str, NodeState]:
     if row is None or not row.held:
         return view.states
     return view.fold(Changes(pods={row.id: None})).states
+
+
+def strategies() -> Strategies:
+    """How the devices of each configured vendor are chosen."""
+    return device_config.device_config().strategies
 
 
 def defaults() -> place.Defaults:
@@ -193,6 +200,10 @@ def reserve(
 ) -> None:
     """Write the placement as the pod's reservation. Call under the Clock. had_none: the pod certainly has no shares."""
     pod_rows.shares_write(pod, placement.shares, had_none=had_none)
+    node = live_view.live().now.nodes.get(placement.node)
+    wire = wire_texts.texts(
+        placement.shares, request, config, node=placement.node, known=node.devices if node else (), at=entry.at
+    )
     pod_rows.pod_move(
         entry,
         pod,
@@ -200,6 +211,6 @@ def reserve(
         node=placement.node,
         aligned=True,
         expired_node="",
-        wire=wire_texts.texts(placement.shares, request, config),
+        wire=wire,
         lease_until=entry.at + timedelta(seconds=env.current().reservation_lease_s),
     )

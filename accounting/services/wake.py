@@ -166,6 +166,7 @@ def _placed(view: View, row: PodRow) -> place.Placement | None:
         tuple(view.states),
         row.request,
         defaults=placements.defaults(),
+        strategies=placements.strategies(),
         headroom=claims.with_limits_counted(view, row.namespace, without=row.id),
     )
     return decision.placement

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from hami_platform.domain import devices
 from hami_platform.domain.requests import ContainerRequest, PodRequest
-from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.vendors.base import DeviceConfig, Placed, Vendor
 from hami_platform.domain.wire import mig_allocations, pod_devices
 
 NODE = "hami.io/vgpu-node"
@@ -18,24 +19,42 @@ MIG = "hami.io/vgpu-mig-allocations"
 LABEL_MAX = 63
 
 
-def texts(shares: Sequence[devices.Share], request: PodRequest, config: DeviceConfig) -> dict[str, str]:
-    """Device annotations of a placement: per vendor asked the to-allocate and allocated text, and the MIG
-    reservation."""
+def texts(
+    shares: Sequence[devices.Share],
+    request: PodRequest,
+    config: DeviceConfig,
+    *,
+    node: str = "",
+    known: Iterable[devices.Device] = (),
+    at: datetime | None = None,
+) -> dict[str, str]:
+    """Device annotations of a placement: per vendor asked the to-allocate and allocated text and what the vendor adds,
+    and the MIG reservation. known: the node's devices."""
     found: dict[str, str] = {}
+    known = tuple(known)
     for word in request.vendors:
         vendor = config.vendor(word)
-        text = pod_devices.encode(rows_of(shares, word, len(request.containers)))
+        text = pod_devices.encode(rows_of(shares, vendor, len(request.containers)))
         found.update(dict.fromkeys(filter(None, (vendor.to_allocate_key, vendor.allocated_key)), text))
+        if vendor.texts is not None:
+            own = tuple(
+                tuple(one for one in shares if one.vendor == word and one.container_index == index)
+                for index in range(len(request.containers))
+            )
+            mine = {one.uuid: one for one in known if one.vendor == word}
+            at_ns = int(at.timestamp()) * 10**9 + at.microsecond * 1000 if at else 0
+            found.update(vendor.texts(vendor, Placed(node, request, own, mine, at_ns)))
     reserved = _mig(shares)
     return found | ({MIG: mig_allocations.encode(reserved)} if reserved else {})
 
 
-def rows_of(shares: Sequence[devices.Share], vendor: str, containers: int) -> pod_devices.Rows:
+def rows_of(shares: Sequence[devices.Share], vendor: Vendor, containers: int) -> pod_devices.Rows:
     """One row per container, in order, of this vendor's shares."""
     rows: list[list[pod_devices.Row]] = [[] for _ in range(containers)]
     for one in shares:
-        if one.vendor == vendor:
-            rows[one.container_index].append(pod_devices.Row(one.uuid, vendor, one.memory_mib, one.core_percent))
+        if one.vendor == vendor.word:
+            row = pod_devices.Row(one.uuid, vendor.type_on_wire(one), one.memory_mib, one.core_percent)
+            rows[one.container_index].append(row)
     return tuple(map(tuple, rows))
 
 
@@ -69,6 +88,8 @@ def shares_from(
         rows = pod_devices.decode(text)
         if pod_devices.align(rows, len(containers)) is None:
             aligned = False
+        if vendor.model_on_wire:  # the key says whose rows they are
+            rows = tuple(tuple(row._replace(vendor=vendor.word) for row in container) for container in rows)
         shares += _shares(rows, containers, mig, models)
     return (*shares, *_unlisted(mig, shares, models)), aligned
 

@@ -7,11 +7,12 @@ A pod that asks for no device comes back untouched. Order and texts follow HAMi 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hami_platform.domain import errors, json_patch, requests, units
 from hami_platform.domain.vendors import base, parse
+from hami_platform.domain.vendors.container import Additions
 
 CLAIM = base.OWN_PREFIX + "claim"
 GATE = base.OWN_PREFIX + "quota"
@@ -49,11 +50,22 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Mutated:
-    """Ours: what it asks for after the changes, and the JSON patch that makes them (empty when it has them already)."""
+    """Ours: what it asks for after the changes, and the JSON patch that makes them (empty when it has them already).
+
+    annotations: those that the patch sets.
+    """
 
     request: requests.PodRequest
     patch: tuple[json_patch.Operation, ...]
     warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def annotated(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """The pod with the annotations that the patch gives it: what `claim_patch` adds to."""
+        metadata = dict(pod.get("metadata") or {})
+        if self.annotations:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **self.annotations}
+        return {**pod, "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +154,14 @@ def _managed(
     config: base.DeviceConfig,
     settings: AdmissionSettings,
 ) -> Verdict:
-    added = [_added_limits(one, config) for one in declared]
-    filled = [replace(one, limits={**one.limits, **more}) for one, more in zip(declared, added, strict=True)]
-    request = parse.request(filled, parse.annotations_of(pod), config)
+    notes = parse.annotations_of(pod)
+    added = [_added(one, notes, config) for one in declared]
+    filled = [
+        replace(one, limits={**one.limits, **more.limits}, requests={**one.requests, **more.requests})
+        for one, more in zip(declared, added, strict=True)
+    ]
+    annotations = {key: text for more in added for key, text in more.annotations.items()}
+    request = parse.request(filled, {**notes, **annotations}, config)
     warnings = tuple(text for one in filled for text in _warnings(one, config))
     if not request.asks:
         return Allowed(warnings=warnings)
@@ -155,7 +172,8 @@ def _managed(
     for container, asked, more in zip(filled, request.containers, added, strict=True):
         patch += _container_patch(container, asked, more, request, config)
     patch += _pod_patch(pod, request, config, settings)
-    return Mutated(request, tuple(patch), warnings)
+    patch += json_patch.members("/metadata/annotations", _metadata(pod, "annotations") or None, annotations)
+    return Mutated(request, tuple(patch), warnings, annotations)
 
 
 def _forged(pod: Mapping[str, Any], config: base.DeviceConfig, claim: str) -> Denied | None:
@@ -191,6 +209,15 @@ def _denied(pod: Mapping[str, Any], declared: Sequence[parse.Declared], settings
     if settings.scheduler_name and pod["spec"].get("nodeName"):
         return Denied(FORBIDDEN, "GPU pods may not pin nodeName, use a node selector", "spec.nodeName")
     return None
+
+
+def _added(container: parse.Declared, notes: Mapping[str, str], config: base.DeviceConfig) -> Additions:
+    """What makes the container's requests complete, by the vendors' own rules too. Raises RequestError."""
+    added = Additions(_added_limits(container, config))
+    for vendor in config.vendors:
+        if vendor.rules is not None and parse.named(container, vendor):
+            added |= vendor.rules(vendor, container, notes)
+    return added
 
 
 def _added_limits(container: parse.Declared, config: base.DeviceConfig) -> dict[str, str]:
@@ -231,14 +258,17 @@ def _warnings(container: parse.Declared, config: base.DeviceConfig) -> Iterator[
 def _container_patch(
     container: parse.Declared,
     asked: requests.ContainerRequest,
-    added: Mapping[str, str],
+    added: Additions,
     request: requests.PodRequest,
     config: base.DeviceConfig,
 ) -> list[json_patch.Operation]:
     # Only a container that has resources gets more of them.
-    limits = (container.raw.get("resources") or {}).get("limits")
-    patch = json_patch.members(json_patch.pointer(container.path, "resources", "limits"), limits, added)
-    env = [{"name": name, "value": value} for name, value in _env(container, asked, request, config).items()]
+    resources = container.raw.get("resources") or {}
+    patch: list[json_patch.Operation] = []
+    for part, more in (("limits", added.limits), ("requests", added.requests)):
+        patch += json_patch.members(json_patch.pointer(container.path, "resources", part), resources.get(part), more)
+    wanted = {**_env(container, asked, request, config), **added.env}
+    env = [{"name": name, "value": value} for name, value in wanted.items()]
     return patch + json_patch.named_items(json_patch.pointer(container.path, "env"), container.raw.get("env"), env)
 
 

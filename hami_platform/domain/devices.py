@@ -8,6 +8,10 @@ from enum import StrEnum
 DeviceKey = tuple[str, str]
 """(vendor word, device uuid): unique on one node."""
 
+Fact = str | int | float | bool
+Custom = tuple[tuple[str, Fact], ...]
+"""What a plugin says of a device beyond amounts (topology, sharing policy): (name, value), sorted by name."""
+
 
 class ContainerKind(StrEnum):
     """The three container classes that hold devices at different times (design: lifecycle)."""
@@ -50,7 +54,7 @@ class Device:
 
     memory_mib and core_percent are the registered totals (after the plugin's scaling); slots is the greatest number
     of sharers.
-    reserved_mib lowers free memory only; percentages are of the registered memory.
+    reserved_mib lowers free memory only; percentages are of the registered memory. custom is for the vendor's strategy.
     """
 
     uuid: str
@@ -66,10 +70,15 @@ class Device:
     mig_profiles: tuple[MigProfile, ...] = ()
     cordoned: bool = False
     reserved_mib: int = 0
+    custom: Custom = ()
 
     @property
     def key(self) -> DeviceKey:
         return (self.vendor, self.uuid)
+
+    def fact(self, name: str) -> Fact | None:
+        """What the vendor's plugin says of the device under this name; None where it says nothing."""
+        return next((value for key, value in self.custom if key == name), None)
 
 
 @dataclass(frozen=True, slots=True)

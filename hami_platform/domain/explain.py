@@ -97,8 +97,7 @@ def emptied(node: nodes.NodeState) -> nodes.NodeState:
 
 def _kind(node: nodes.NodeState, request: PodRequest) -> object:
     """Nodes of one kind fit the same pods, and large clusters have few kinds. A request for uuids tells nodes apart."""
-    wanted = request.constraints
-    if wanted.use_uuids is not None or wanted.nouse_uuids is not None:
+    if request.constraints.names_uuids:
         return node.name
     return tuple(replace(state.device, uuid="", model=state.device.model.lower()) for state in node.devices)
 

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hami_platform.domain import quota, score, trial, walk
+from hami_platform.domain import quota, score, strategy, trial, walk
 from hami_platform.domain.devices import ContainerKind, Share
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.reasons import Rejection
@@ -19,7 +19,8 @@ from hami_platform.domain.terms import Terms, binding_headroom, terms_of
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A pod that fits: its rows in container order, devices in the policy's order, and the node score before it."""
+    """A pod that fits: its rows in container order, devices in the policy's order, and the node score before it,
+    with what the vendors add for these devices."""
 
     shares: tuple[Share, ...]
     score: float
@@ -54,7 +55,18 @@ def fit(node: NodeState, request: PodRequest, terms: Terms) -> Fitted | Rejectio
                 return taken
             sequence.add(container.kind, taken)
             rows += taken
-    return Fitted(tuple(rows), node.score)
+    return Fitted(tuple(rows), node.score + _bonus(node, rows, terms))
+
+
+def _bonus(node: NodeState, rows: Iterable[Share], terms: Terms) -> float:
+    """What the vendors' own scores add for these rows."""
+    if not terms.scored:
+        return 0.0
+    outcomes = (
+        (strategy.Outcome(node, [row for row in rows if row.vendor == word], own.wanted, terms.spreads), own.strategy)
+        for word, own in terms.vendors.items()
+    )
+    return sum(strategy.score_of(outcome, own) for outcome, own in outcomes)
 
 
 def charges(shares: Iterable[Share]) -> tuple[quota.Charge, ...]:

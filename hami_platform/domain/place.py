@@ -14,7 +14,8 @@ from hami_platform.domain import fit, nodes, quota, refusal, score, states
 from hami_platform.domain.devices import Share
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import DeviceRequest, PodRequest
-from hami_platform.domain.terms import Strategy, Terms, terms_of
+from hami_platform.domain.strategy import Strategies
+from hami_platform.domain.terms import Terms, terms_of
 
 Defaults = score.Defaults
 
@@ -111,7 +112,7 @@ class Question:
         """Rejections that are known already, by node. All of them follow from the node and what is asked."""
         if not isinstance(self.nodes, states.States):
             return {}
-        terms = (self.headroom, self.defaults, tuple(self.terms.strategies.items()))
+        terms = (self.headroom, self.defaults, tuple((word, own.strategy) for word, own in self.terms.vendors.items()))
         return self.nodes.memo(("rejected", self.request, terms))
 
     def rejection(self, name: str) -> Rejection:
@@ -136,7 +137,7 @@ def place(
     headroom: quota.Headroom,
     defaults: Defaults = score.DEFAULTS,
     fit_all: bool = False,
-    strategies: Mapping[str, Strategy] | None = None,
+    strategies: Strategies | None = None,
 ) -> Decision:
     """The best node of `candidates` on which the pod fits.
 
@@ -148,33 +149,34 @@ def place(
     terms = terms_of(request, defaults, headroom, strategies)
     names = tuple(dict.fromkeys(candidates))
     question = Question(known, names, request, headroom, defaults, terms, _first_ask(request))
-    queue, dropped = _screened(question, score.spreads_nodes(request.constraints, defaults))
+    queue, dropped = _screened(question)
     heapq.heapify(queue)
-    placement: Placement | None = None
-    fitting: list[tuple[str, float]] = []
+    sign = 1.0 if terms.spreads else -1.0
+    found: list[tuple[float, str, fit.Fitted]] = []
     refused: list[str] = []
     rejected = question.rejected()
-    rest: list[tuple[float, str]] = []
-    while queue and (placement is None or fit_all):
-        order, name = heapq.heappop(queue)
-        found = question.fit(name)
-        if isinstance(found, Rejection):
+    # Where vendors score what was chosen, the best node is known only when all are fitted.
+    while queue and (not found or fit_all or terms.scored):
+        _, name = heapq.heappop(queue)
+        answer = question.fit(name)
+        if isinstance(answer, Rejection):
             refused.append(name)
-            rejected[name] = found
-            continue
-        fitting.append((name, found.score))
-        if placement is None:
-            placement = Placement(name, found.shares, found.score)
+            rejected[name] = answer
         else:
-            rest.append((order, name))
+            found.append((sign * answer.score, name, answer))
+    if terms.scored:
+        found.sort(key=lambda one: one[:2])
+    placement = Placement(found[0][1], found[0][2].shares, found[0][2].score) if found else None
     rejections = Rejections(question, (*dropped, *refused), rejected)
-    return Decision(placement, rejections, tuple(fitting), question, (*rest, *queue))
+    fitting = tuple((name, answer.score) for _, name, answer in found)
+    rest = tuple((order, name) for order, name, _ in found[1:])
+    return Decision(placement, rejections, fitting, question, (*rest, *queue))
 
 
-def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]], list[str]]:
+def _screened(question: Question) -> tuple[list[tuple[float, str]], list[str]]:
     """Nodes that may fit as (order, name), least order best, and the names of those that certainly do not."""
     chances = _chances(question)
-    sign = 1.0 if spread else -1.0
+    sign = 1.0 if question.terms.spreads else -1.0
     queue = [(sign * score, name) for name in question.candidates if (score := chances[name]) is not None]
     return queue, [name for name in question.candidates if chances[name] is None]
 
@@ -182,7 +184,7 @@ def _screened(question: Question, spread: bool) -> tuple[list[tuple[float, str]]
 def _chances(question: Question) -> Mapping[str, float | None]:
     """The score of each candidate that may fit; None for those that lack something, whatever else they hold."""
     known = question.nodes
-    asks = nodes.needs(question.request)
+    asks = question.terms.floors(question.request)
     chances: dict[str, float | None] = known.memo(("chance", asks)) if isinstance(known, states.States) else {}
     for name in [name for name in question.candidates if name not in chances]:
         node = known.get(name)

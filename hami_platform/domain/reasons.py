@@ -26,6 +26,10 @@ class Reason(StrEnum):
     NODE_INSUFFICIENT_DEVICE = "NodeInsufficientDevice"
     ALLOCATED_CARDS_INSUFFICIENT_REQUEST = "AllocatedCardsInsufficientRequest"
     NODE_UNREGISTERED = "node unregistered"
+    MODE_NOT_FIT = "ModeNotFit"
+    CARD_UNHEALTHY = "CardUnhealthy"
+    CARD_QOS_POLICY_MISMATCH = "CardQosPolicyMismatch"
+    CARD_APP_CLASS_MISMATCH = "CardAppClassMismatch"
 
     NODE_LOCKED = "NodeLocked"
     NODE_ACCOUNTING_UNKNOWN = "NodeAccountingUnknown"

@@ -52,7 +52,9 @@ class Constraints:
     """Where a pod allows itself to be placed, and what it prefers. None: the cluster's default, or no constraint.
 
     use_/nouse_ lists hold trimmed entries; an empty tuple from a list made only of commas matches nothing.
-    vgpu_mode: None accepts every mode; otherwise a device's mode must be a substring of it.
+    vgpu_mode: None accepts every mode; otherwise a device's mode must be a substring of it. notes: annotations that
+    only the vendor's strategy understands, by key. by_vendor: where a pod asks for several vendors, each one's own,
+    complete; these constraints then hold what is common.
     """
 
     node_policy: str | None = None
@@ -64,6 +66,22 @@ class Constraints:
     numa_bind: bool = False
     vgpu_mode: str | None = None
     weights: Weights = Weights()
+    notes: tuple[tuple[str, str], ...] = ()
+    by_vendor: tuple[tuple[str, Constraints], ...] = ()
+
+    def of(self, vendor: str) -> Constraints:
+        """What holds for one vendor's devices."""
+        return next((own for word, own in self.by_vendor if word == vendor), self)
+
+    def note(self, key: str) -> str | None:
+        """A pod annotation that the vendor's strategy reads; None where the pod has none."""
+        return next((text for name, text in self.notes if name == key), None)
+
+    @property
+    def names_uuids(self) -> bool:
+        """Whether any device is wanted or excluded by its uuid."""
+        own = self.use_uuids is not None or self.nouse_uuids is not None
+        return own or any(one.names_uuids for _, one in self.by_vendor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ Works on trial devices, which it changes when a request is met. Knows nothing of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hami_platform.domain import conditions, mig, quota, score, topology, trial
+from hami_platform.domain import conditions, mig, quota, score, strategy, topology, trial
 from hami_platform.domain.devices import DeviceKey, MigUse, Share
-from hami_platform.domain.nodes import MAX_CORE_PERCENT, MIG, NodeState
+from hami_platform.domain.nodes import MIG, NodeState
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import ContainerRequest, DeviceRequest
-from hami_platform.domain.terms import NVIDIA, Terms
+from hami_platform.domain.terms import Terms
 
 Picks = list[tuple[trial.Trial, Share]]
 
@@ -65,7 +65,7 @@ def fit_container(site: Site, trials: list[trial.Trial]) -> list[Share] | Reject
             picks = walk.run(trials)
             if isinstance(picks, Rejection):
                 return picks
-            for t, share in sorted(picks, key=lambda pick: walk.policy_key(pick[0]), reverse=True):
+            for t, share in walk.in_order(picks):
                 t.take(share)
                 rows.append(share)
     return rows
@@ -82,10 +82,11 @@ class _Walk:
         self.site = site
         self.ask = ask
         self.earlier = earlier
-        self.wanted = site.terms.constraints
-        self.policy = site.terms.policy
-        self.strategy = site.terms.strategies.get(ask.vendor, NVIDIA)
-        self.core_percent = min(ask.core_percent, MAX_CORE_PERCENT)
+        terms = site.terms.of(ask.vendor)
+        self.wanted = terms.wanted
+        self.policy = terms.policy
+        self.strategy = terms.strategy
+        self.scene: strategy.Scene | None = None
         self.collects = self.policy.topology or self.strategy.choose is not None
         self.counts: dict[Reason, int] = {}
         self.picks: Picks = []
@@ -95,6 +96,10 @@ class _Walk:
         devices = [t for t in trials if t.device.vendor == self.ask.vendor]
         if self.ask.count > len(devices) and not self._instances_allowed(devices):
             return Rejection(whole=Reason.NODE_INSUFFICIENT_DEVICE)
+        if self.strategy.serve is not None:
+            return self._served(self.strategy.serve(self._scene(devices)), len(devices))
+        if self.strategy.refuses is not None:
+            self.scene = self._scene(devices)
         if self._is_direct(devices):
             return self._first_that_fit(devices)
         numa: int | None = None
@@ -110,6 +115,27 @@ class _Walk:
                 return self.picks
         self._close_group(Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST)
         return self._choice() or Rejection(self.counts, len(devices))
+
+    def in_order(self, picks: Picks) -> Picks:
+        """The picks as they are recorded: a vendor's own choice as it was made, others in the policy's order."""
+        if self.strategy.serve is not None or self.strategy.choose is not None:
+            return picks
+        return sorted(picks, key=lambda pick: self.policy_key(pick[0]), reverse=True)
+
+    def _scene(self, devices: list[trial.Trial]) -> strategy.Scene:
+        vendor = self.ask.vendor
+        before = frozenset(uuid for word, uuid in self.site.sequence.peak if word == vendor)
+        ordered = self._ordered(devices)
+        return strategy.Scene(self.site.node, self.ask, self.wanted, self.policy.mutex, ordered, before)
+
+    def _served(self, found: Sequence[strategy.Grant] | Rejection, candidates: int) -> Picks | Rejection:
+        """What the vendor's own way gives, held to the quota like everything else."""
+        if isinstance(found, Rejection):
+            return found
+        picks = [(one.trial, self.site.share(one.trial, one.memory_mib, one.core_percent)) for one in found]
+        if self.site.quota_refuses((*self.earlier, *(share for _, share in picks))):
+            return Rejection({Reason.RESOURCE_QUOTA_NOT_FIT: len(picks)}, candidates)
+        return picks
 
     def _is_direct(self, devices: list[trial.Trial]) -> bool:
         """Whether each device passes or fails for itself, whatever was taken before it."""
@@ -139,11 +165,16 @@ class _Walk:
         reason = conditions.sharing(t.device, t.slots, mutex=self.policy.mutex)
         if reason is not None:
             return reason
-        memory_mib = self.ask.memory_on(t.device.memory_mib)
-        return conditions.room(t.device, t, memory_mib=memory_mib, core_percent=self.core_percent)
+        return self._has_room(t, *self.strategy.demand(t.device, self.ask))
+
+    def _has_room(self, t: trial.Trial, memory_mib: int, core_percent: int) -> Reason | None:
+        reason = self.strategy.room(t.device, t, memory_mib=memory_mib, core_percent=core_percent)
+        if reason is None and self.scene is not None and self.strategy.refuses is not None:
+            return self.strategy.refuses(t, self.scene)
+        return reason
 
     def _share(self, t: trial.Trial) -> Share:
-        return self.site.share(t, self.ask.memory_on(t.device.memory_mib), self.core_percent)
+        return self.site.share(t, *self.strategy.demand(t.device, self.ask))
 
     def _instances_allowed(self, devices: list[trial.Trial]) -> bool:
         """Whether more devices may be asked than there are, because one card can give several instances."""
@@ -179,28 +210,28 @@ class _Walk:
         reason = conditions.sharing(device, t.slots, mutex=self.policy.mutex)
         if reason is not None:
             return reason
-        share, memory_mib = self._offer(t)
-        asked = share or self.site.share(t, memory_mib, self.core_percent)
+        share, memory_mib, core_percent = self._offer(t)
+        asked = share or self.site.share(t, memory_mib, core_percent)
         if self.site.quota_refuses((*self.earlier, *(taken for _, taken in self.picks), asked)):
             return Reason.RESOURCE_QUOTA_NOT_FIT
-        reason = conditions.room(device, t, memory_mib=memory_mib, core_percent=self.core_percent)
+        reason = self._has_room(t, memory_mib, core_percent)
         return reason or share or Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
 
-    def _offer(self, t: trial.Trial) -> tuple[Share | None, int]:
-        """The row that the device would give (None: no MIG placement is free), and the memory that was asked of it."""
+    def _offer(self, t: trial.Trial) -> tuple[Share | None, int, int]:
+        """The row that the device would give (None: no MIG placement is free), and the amounts asked of it."""
+        memory_mib, core_percent = self.strategy.demand(t.device, self.ask)
         if t.device.mode != MIG:
-            memory_mib = self.ask.memory_on(t.device.memory_mib)
-            return self.site.share(t, memory_mib, self.core_percent), memory_mib
+            return self.site.share(t, memory_mib, core_percent), memory_mib, core_percent
         memory_mib = mig.memory_asked(t.device, self.ask, whole_is_largest=self.site.terms.whole_is_largest)
         mine = [share for other, share in self.picks if other is t]
         if t.slots + len(mine) >= t.device.slots:
-            return None, memory_mib
+            return None, memory_mib, core_percent
         found = mig.instance(t.device, memory_mib, (*t.mig, *(share.mig for share in mine if share.mig)))
         if found is None:
-            return None, memory_mib
+            return None, memory_mib, core_percent
         profile, placement = found
         use = MigUse(profile.name, placement)
-        return self.site.share(t, profile.memory_mib, profile.core_percent, use), memory_mib
+        return self.site.share(t, profile.memory_mib, profile.core_percent, use), memory_mib, core_percent
 
     def _close_group(self, reason: Reason) -> None:
         """End of the devices, or of a NUMA group: keep what can be chosen from, or count what was taken in vain."""

@@ -29,6 +29,7 @@ def row(device: Device) -> Json:
         "devcore": device.core_percent, "type": device.model, "numa": device.numa, "health": device.healthy,
     }  # fmt: skip
     found |= {"mode": device.mode} if device.mode else {}
+    found |= {"custom": dict(device.custom)} if device.custom else {}
     return found | ({"migProfiles": len(device.mig_profiles)} if device.mig_profiles else {})
 
 

@@ -14,6 +14,7 @@ from accounting.services import native_quotas, node_seen, nodes, observe
 from hami_platform.domain import quota
 from hami_platform.domain.errors import DomainError
 from hami_platform.domain.locks import Owner
+from hami_platform.domain.requests import DeviceRequest
 from hami_platform.domain.vendors import parse
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.env import current
@@ -97,13 +98,21 @@ def ask(world: World, step: Json) -> Json:
             {
                 one.vendor: {
                     "nums": one.count, "type": one.vendor, "mem": one.memory_mib, "cores": one.core_percent,
-                    "pct": codecs.NO_PERCENT if one.memory_percent is None else one.memory_percent,
+                    "pct": _percent(one, world.config),
                 }
                 for one in container.devices
             }
             for container in found.containers
         ]
     }  # fmt: skip
+
+
+def _percent(one: DeviceRequest, config: DeviceConfig) -> int:
+    """HAMi's spelling of the percentage."""
+    spelled = config.vendor(one.vendor).defaults.spelled_percent
+    if not one.memory_mib and spelled is not None:
+        return spelled
+    return codecs.NO_PERCENT if one.memory_percent is None else one.memory_percent
 
 
 # -- binding ----------------------------------------------------------------------------------------------------------

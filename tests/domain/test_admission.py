@@ -13,7 +13,7 @@ from hami_platform.domain import admission, json_patch
 from hami_platform.domain.vendors import registry
 from tests import json_patches
 
-CONFIG = registry.default_config()
+CONFIG = registry.device_config({"nvidia": {}})
 SETTINGS = admission.AdmissionSettings()
 GPU, MEM, PCT, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
 NAMES = {"gpu": GPU, "mem": MEM, "pct": PCT, "cores": CORES, "cpu": "cpu", "priority": "nvidia.com/priority"}

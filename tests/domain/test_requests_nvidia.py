@@ -10,7 +10,7 @@ from hami_platform.domain import devices, errors, requests
 from hami_platform.domain.vendors import base, parse, registry
 from tests.domain import golden
 
-CONFIG = registry.default_config()
+CONFIG = registry.device_config({"nvidia": {}})
 GPU, MEM, PCT, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
 
 
@@ -237,7 +237,7 @@ def test_bad_weights_are_refused_and_only_where_devices_are_asked() -> None:
 
 
 def test_a_vendor_is_found_by_word_and_by_resource() -> None:
-    (nvidia,) = registry.all_vendors()
+    (nvidia,) = CONFIG.vendors
     assert CONFIG.vendor("NVIDIA") == nvidia
     assert CONFIG.resource(MEM) == (nvidia, base.Quantity.MEMORY)
     assert CONFIG.resource("cpu") is None
@@ -250,7 +250,7 @@ def test_a_vendor_is_found_by_word_and_by_resource() -> None:
     "raw, words",
     [
         ({}, "no device is configured"),
-        ({"cambricon": {}}, "no device is configured"),
+        ({"unheard-of": {}}, "no device is configured"),
         ({"nvidia": 3}, "nvidia: a mapping"),
         ({"nvidia": {"resourceCountName": ""}}, "nvidia.resourceCountName"),
         ({"nvidia": {"defaultCores": 101}}, "nvidia.defaultCores"),
@@ -277,7 +277,7 @@ def test_devices_in_an_ephemeral_container_are_refused() -> None:
 
 
 def test_a_vendor_cannot_be_declared_twice() -> None:
-    (nvidia,) = registry.all_vendors()
+    (nvidia,) = CONFIG.vendors
     other = base.Vendor(nvidia.word, base.Resources("other/gpu"), "other")
     with pytest.raises(errors.ConfigError, match="same word"):
         base.DeviceConfig((nvidia, other))

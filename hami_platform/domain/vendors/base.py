@@ -5,11 +5,13 @@ A vendor is data: admission, parsing, the wire and quotas read it and never ask 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from hami_platform.domain import errors
+from hami_platform.domain import devices, errors, requests, strategy
+from hami_platform.domain.vendors.container import Additions, Declared
+from hami_platform.domain.wire import node_register
 
 OWN_PREFIX = "platform.hami.io/"
 """Everything below it is ours: users may not set or change it."""
@@ -32,13 +34,6 @@ class Quantity(StrEnum):
     MEMORY = "memory"
     PERCENT = "percent"
     CORES = "cores"
-
-
-class Register(StrEnum):
-    """How a vendor's plugin publishes its devices."""
-
-    ANNOTATION = "annotation"
-    CAPACITY = "capacity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +64,25 @@ class Resources:
 class Defaults:
     """What counts where a container says nothing. count 0: asking for memory or cores alone is no request.
 
-    exclusive: a request for whole devices gets 100 % of the cores, so that nobody shares them.
+    exclusive: a request for whole devices gets 100 % of the cores, so that nobody shares them. whole False: a device
+    given without an amount of memory holds none of it. spelled_percent: how HAMi writes the percentage of a request
+    without memory where that is not what counts; it stands in no annotation.
     """
 
     count: int = 1
     memory_mib: int = 0
     core_percent: int = 0
     exclusive: bool = False
+    whole: bool = True
+    spelled_percent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Pod annotations by which a user chooses devices; empty: not offered."""
+    """Pod annotations by which a user chooses devices; empty: not offered.
+
+    A device must pass the lists of uuids and those that are there `too`. notes: what only the strategy understands.
+    """
 
     use_models: str = ""
     nouse_models: str = ""
@@ -88,6 +90,14 @@ class Selection:
     nouse_uuids: str = ""
     numa_bind: str = ""
     mode: str = ""
+    use_uuids_too: str = ""
+    nouse_uuids_too: str = ""
+    notes: tuple[str, ...] = ()
+
+    def keys(self) -> Iterator[str]:
+        """Every annotation that is read."""
+        yield from filter(None, (self.use_models, self.nouse_models, self.use_uuids, self.nouse_uuids))
+        yield from filter(None, (self.use_uuids_too, self.nouse_uuids_too, self.numa_bind, self.mode, *self.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +115,48 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSource:
+    """What a node object says of its devices. capacity: whole numbers by resource name; what is no number is absent."""
+
+    name: str
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A pod's shares of one vendor on one node, for the annotations beside the allocation.
+
+    shares: per container, in order. devices: the vendor's on that node, by uuid. at_ns: nanoseconds since 1970.
+    """
+
+    node: str
+    request: requests.PodRequest
+    shares: Sequence[Sequence[devices.Share]]
+    devices: Mapping[str, devices.Device]
+    at_ns: int
+
+
+Decode = Callable[["Vendor", NodeSource], Sequence[devices.Device]]
+Rules = Callable[["Vendor", Declared, Mapping[str, str]], Additions]
+Read = Callable[["Vendor", Declared, Mapping[str, str]], requests.DeviceRequest | None]
+Texts = Callable[["Vendor", Placed], Mapping[str, str]]
+
+SHARED_LOCK = "hami.io/mutex.lock"
+
+
+@dataclass(frozen=True, slots=True)
 class Vendor:
     """One kind of device. word is its key in every map and its type field on the wire.
 
-    Keys are node or pod annotations; empty: the vendor has none.
+    Keys are node or pod annotations; empty: the vendor has none. most_cores: the greatest amount of the core resource
+    for one container. registered_cores: what every device has, whatever its plugin registers. strategy: how devices
+    are chosen. What no field can say is a function: decode (devices of a node; without it the register annotation),
+    rules (what admission adds to a container that names the vendor's resources; raises RequestError), read (what a
+    container asks for, in place of the generic reading), texts (annotations beside the allocation, with owned_too as
+    their keys). model_on_wire: the type field carries the registered model. lock: the node annotation that is taken
+    from bind to allocation where the vendor's own plugin allocates.
     """
 
     word: str
@@ -122,7 +170,16 @@ class Vendor:
     defaults: Defaults = Defaults()
     selection: Selection = Selection()
     injection: Injection = Injection()
-    register: Register = Register.ANNOTATION
+    most_cores: int = 100
+    registered_cores: int = 0
+    strategy: strategy.Strategy = strategy.DEFAULT
+    decode: Decode | None = None
+    rules: Rules | None = None
+    read: Read | None = None
+    texts: Texts | None = None
+    owned_too: tuple[str, ...] = ()
+    model_on_wire: bool = False
+    lock: str = SHARED_LOCK
 
     @property
     def node_label(self) -> str:
@@ -132,7 +189,21 @@ class Vendor:
     @property
     def owned_keys(self) -> tuple[str, ...]:
         """Pod annotations of this vendor that only the scheduler and the plugin may write."""
-        return tuple(key for key in (self.to_allocate_key, self.allocated_key) if key)
+        return tuple(key for key in (self.to_allocate_key, self.allocated_key, *self.owned_too) if key)
+
+    def registered(self, node: NodeSource) -> Sequence[devices.Device]:
+        """The vendor's devices on a node; none where its plugin never was. Raises WireError."""
+        if self.decode is not None:
+            return self.decode(self, node)
+        text = node.annotations.get(self.register_key, "") if self.register_key else ""
+        found = node_register.decode(text, vendor=self.word) if text else ()
+        if not self.registered_cores:
+            return found
+        return tuple(replace(one, core_percent=self.registered_cores) for one in found)
+
+    def type_on_wire(self, share: devices.Share) -> str:
+        """The type field of a share's row."""
+        return share.model if self.model_on_wire and share.model else self.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +226,8 @@ class DeviceConfig:
     """Every name that asks for a device, sorted."""
     owned_keys: OwnedKeys = field(init=False, repr=False, compare=False)
     """Every key that users may not touch, sorted."""
+    strategies: strategy.Strategies = field(init=False, repr=False, compare=False)
+    """Of the vendors whose devices are not chosen in the common way."""
     _by_word: dict[str, Vendor] = field(init=False, repr=False, compare=False)
     _by_resource: dict[str, tuple[Vendor, Quantity]] = field(init=False, repr=False, compare=False)
 
@@ -170,6 +243,8 @@ class DeviceConfig:
         if len(by_word) < len(self.vendors):
             raise errors.ConfigError("two vendors with the same word")
         object.__setattr__(self, "_by_word", by_word)
+        special = {vendor.word: vendor.strategy for vendor in self.vendors if vendor.strategy is not strategy.DEFAULT}
+        object.__setattr__(self, "strategies", special)
         object.__setattr__(self, "_by_resource", by_resource)
         object.__setattr__(self, "resource_names", tuple(sorted(by_resource)))
         own = {key for vendor in self.vendors for key in vendor.owned_keys}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hami_platform.domain import units
 from hami_platform.domain.vendors import base
-from hami_platform.domain.vendors.section import Section
+from hami_platform.domain.vendors.section import Section, section
 
 WORD = "NVIDIA"
 CONFIG_KEY = "nvidia"
@@ -15,9 +14,13 @@ CONFIG_KEY = "nvidia"
 _CORE_POLICIES = ("", "default", "force", "disable")
 
 
-def declare(section: Mapping[str, Any]) -> base.Vendor:
+def declare_all(values: Any) -> tuple[base.Vendor, ...]:
+    """The vendor of the configuration's section. Raises ConfigError."""
+    return (declare(section(CONFIG_KEY, values)),)
+
+
+def declare(config: Section) -> base.Vendor:
     """The vendor as the operator configured it; absent keys are the chart's defaults. Raises ConfigError."""
-    config = Section(CONFIG_KEY, section)
     return base.Vendor(
         word=WORD,
         resources=_resources(config),

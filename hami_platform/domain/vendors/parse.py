@@ -5,33 +5,14 @@ Amounts that HAMi drops, rounds or clamps are refused here with a RequestError t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hami_platform.domain import devices, errors, requests, units
-from hami_platform.domain.vendors import base, constraints
+from hami_platform.domain.vendors import base, constraints, container
 
-Amounts = Mapping[str, units.Text]
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """One container as declared. path: its JSON pointer in the pod. raw is the object itself, never changed."""
-
-    name: str
-    kind: devices.ContainerKind
-    path: str
-    limits: Amounts
-    requests: Amounts
-    raw: Mapping[str, Any]
-
-    def amount(self, resource: str) -> units.Text | None:
-        """The limit if there is one, else the request; None where neither is given or the resource has no name."""
-        if not resource:
-            return None
-        return self.limits[resource] if resource in self.limits else self.requests.get(resource)
+Amounts = container.Amounts
+Declared = container.Declared
 
 
 def pod_request(pod: Mapping[str, Any], config: base.DeviceConfig) -> requests.PodRequest:
@@ -50,18 +31,18 @@ def bare_request(pod: Mapping[str, Any]) -> requests.PodRequest:
 
 def request(containers: Sequence[Declared], notes: Mapping[str, str], config: base.DeviceConfig) -> requests.PodRequest:
     """The same for containers and annotations apart. Raises RequestError."""
-    asks = tuple(requests.ContainerRequest(one.name, one.kind, _asks(one, config)) for one in containers)
+    asks = tuple(requests.ContainerRequest(one.name, one.kind, _asks(one, config, notes)) for one in containers)
     words = {ask.vendor for one in asks for ask in one.devices}
     if not words:
         return requests.PodRequest(asks)
-    selections = [vendor.selection for vendor in config.vendors if vendor.word in words]
-    _refuse_nul(notes, selections)
-    return requests.PodRequest(asks, constraints.read(notes, selections))
+    asked = [vendor for vendor in config.vendors if vendor.word in words]
+    _refuse_nul(notes, [vendor.selection for vendor in asked])
+    return requests.PodRequest(asks, constraints.read(notes, asked))
 
 
 def _refuse_nul(notes: Mapping[str, str], selections: Sequence[base.Selection]) -> None:
     """The API server takes a NUL in an annotation; what is read from it could not be stored."""
-    keys = {constraints.NODE_POLICY, constraints.DEVICE_POLICY}.union(*map(dataclasses.astuple, selections))
+    keys = {constraints.NODE_POLICY, constraints.DEVICE_POLICY}.union(*(one.keys() for one in selections))
     key = next((key for key in sorted(keys) if "\0" in notes.get(key, "")), None)
     if key is not None:
         raise errors.RequestError(f"annotation {key}: a NUL character is not allowed", key=key)
@@ -146,23 +127,33 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _asks(container: Declared, config: base.DeviceConfig) -> tuple[requests.DeviceRequest, ...]:
-    found = (_ask(container, vendor) for vendor in config.vendors if _named(container, vendor))
-    return tuple(ask for ask in found if ask is not None)
+def _asks(
+    container: Declared, config: base.DeviceConfig, notes: Mapping[str, str]
+) -> tuple[requests.DeviceRequest, ...]:
+    found = (
+        vendor.read(vendor, container, notes) if vendor.read is not None else ask(vendor, container)
+        for vendor in config.vendors
+        if named(container, vendor)
+    )
+    return tuple(one for one in found if one is not None)
 
 
-def _named(container: Declared, vendor: base.Vendor) -> bool:
+def named(container: Declared, vendor: base.Vendor) -> bool:
+    """Whether the container names any resource of the vendor."""
     return mentions(container, (name for name, _ in vendor.resources.named()))
 
 
-def _ask(container: Declared, vendor: base.Vendor) -> requests.DeviceRequest | None:
-    """None when no device is asked. Amounts are judged even then, so that a typo never passes as no request."""
+def ask(vendor: base.Vendor, container: Declared) -> requests.DeviceRequest | None:
+    """What a container asks of a vendor, read in the common way; None when no device is asked. Raises RequestError.
+
+    Amounts are judged even then, so that a typo never passes as no request.
+    """
     names, defaults = vendor.resources, vendor.defaults
     memory_mib = vendor.unit_mib * integer(
         container, names.memory, most=units.MIB_CEILING // vendor.unit_mib, unit_mib=vendor.unit_mib
     )
     percent = integer(container, names.percent, most=100)
-    core_percent = integer(container, names.cores, most=100, default=defaults.core_percent)
+    core_percent = integer(container, names.cores, most=vendor.most_cores, default=defaults.core_percent)
     count = integer(container, names.count, most=units.INT32_MAX)
     if memory_mib and percent:
         raise refusal(container, names.memory, f"cannot be combined with {names.percent}; give one of the two")
@@ -170,7 +161,7 @@ def _ask(container: Declared, vendor: base.Vendor) -> requests.DeviceRequest | N
         return None
     # 0 means "not given", as in HAMi (decision D4).
     if not memory_mib and not percent:
-        memory_mib, percent = defaults.memory_mib, 0 if defaults.memory_mib else 100
+        memory_mib, percent = defaults.memory_mib, 100 if defaults.whole and not defaults.memory_mib else 0
     return requests.DeviceRequest(vendor.word, count, memory_mib, percent or None, core_percent)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hami_platform.domain import errors
-from hami_platform.domain.vendors import base, nvidia
+from hami_platform.domain.vendors import base, hygon, nvidia
 
-DECLARATIONS: Mapping[str, Callable[[Mapping[str, Any]], base.Vendor]] = {nvidia.CONFIG_KEY: nvidia.declare}
-"""Section of the device configuration -> the vendor declared by it."""
+Declare = Callable[[Any], Sequence[base.Vendor]]
+
+DECLARATIONS: Mapping[str, Declare] = {
+    nvidia.CONFIG_KEY: nvidia.declare_all,
+    hygon.CONFIG_KEY: hygon.declare_all,
+}
+"""Section of the device configuration -> the vendors declared by it. None for the section: the chart's defaults."""
 
 
 def all_vendors() -> tuple[base.Vendor, ...]:
@@ -19,7 +24,7 @@ def all_vendors() -> tuple[base.Vendor, ...]:
 
 def default_config() -> base.DeviceConfig:
     """Every vendor with the chart's defaults: what runs without a configuration file."""
-    return device_config({section: {} for section in DECLARATIONS})
+    return _config([vendor for declare in DECLARATIONS.values() for vendor in declare(None)])
 
 
 def device_config(raw: Mapping[str, Any]) -> base.DeviceConfig:
@@ -27,14 +32,11 @@ def device_config(raw: Mapping[str, Any]) -> base.DeviceConfig:
 
     Raises ConfigError naming the key; also when no section is left, since then no pod would ever be ours.
     """
-    found = [declare(_section(raw, name)) for name, declare in DECLARATIONS.items() if raw.get(name) is not None]
-    if not found:
+    present = [(declare, raw[name]) for name, declare in DECLARATIONS.items() if raw.get(name) is not None]
+    if not present:
         raise errors.ConfigError(f"no device is configured: none of {', '.join(sorted(DECLARATIONS))}")
-    return base.DeviceConfig(tuple(sorted(found, key=lambda vendor: vendor.word)))
+    return _config([vendor for declare, section in present for vendor in declare(section)])
 
 
-def _section(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = raw[name]
-    if not isinstance(section, Mapping):
-        raise errors.ConfigError(f"{name}: a mapping is expected")
-    return section
+def _config(vendors: Sequence[base.Vendor]) -> base.DeviceConfig:
+    return base.DeviceConfig(tuple(sorted(vendors, key=lambda vendor: vendor.word)))

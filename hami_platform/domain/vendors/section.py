@@ -9,6 +9,22 @@ from typing import Any
 from hami_platform.domain import errors, units
 
 
+def section(name: str, values: Any) -> Section:
+    """A section as it was read; None: all defaults. Raises ConfigError for what is no mapping."""
+    if values is None:
+        return Section(name, {})
+    if not isinstance(values, Mapping):
+        raise errors.ConfigError(f"{name}: a mapping is expected")
+    return Section(name, values)
+
+
+def entries(name: str, values: Any) -> list[Section]:
+    """The sections of a list, each named by its place. Raises ConfigError."""
+    if not isinstance(values, list):
+        raise errors.ConfigError(f"{name}: a list is expected")
+    return [section(f"{name}[{i}]", value) for i, value in enumerate(values)]
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A mapping of the configuration file. Absent keys take the default given; unknown keys are nobody's business."""

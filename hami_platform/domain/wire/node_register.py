@@ -112,7 +112,18 @@ def _from_object(value: Mapping[str, Any], vendor: str, field: str) -> devices.D
         mode=fields.text(value, "mode", field),
         healthy=fields.flag(value, "health", field),
         mig_profiles=tuple(_from_profile(p, f"{field}: migProfiles {i}") for i, p in enumerate(profiles)),
+        custom=_custom(value.get("custominfo"), field),
     )
+
+
+def _custom(value: Any, field: str) -> devices.Custom:
+    """The plain members of `custominfo`, sorted; objects and arrays in it are nobody's business here."""
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        raise errors.WireError("an object is expected", field=f"{field}: custominfo")
+    plain = (str, int, float, bool)
+    return tuple(sorted((str(key), member) for key, member in value.items() if isinstance(member, plain)))
 
 
 def _from_profile(value: Mapping[str, Any], field: str) -> devices.MigProfile:

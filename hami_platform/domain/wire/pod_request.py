@@ -6,7 +6,7 @@ Defaults are left out, so that stored rows stay small and old rows stay readable
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hami_platform.domain import devices, errors, requests
@@ -38,8 +38,14 @@ def _without_defaults(value: Any) -> dict[str, Any]:
     for field in dataclasses.fields(value):
         member = getattr(value, field.name)
         if member != field.default:
-            found[field.name] = _plain(member)
+            found[field.name] = _NESTED[field.name](member) if field.name in _NESTED else _plain(member)
     return found
+
+
+_NESTED: Mapping[str, Callable[[Any], Any]] = {
+    "notes": dict,
+    "by_vendor": lambda pairs: {word: _without_defaults(one) for word, one in pairs},
+}
 
 
 def _plain(member: Any) -> Any:
@@ -67,4 +73,7 @@ def _constraints(value: Mapping[str, Any]) -> requests.Constraints:
             members[name] = tuple(members[name])
     if "weights" in members:
         members["weights"] = requests.Weights(**members["weights"])
+    members["notes"] = tuple(sorted((str(key), str(text)) for key, text in members.get("notes", {}).items()))
+    own = members.get("by_vendor", {})
+    members["by_vendor"] = tuple((word, _constraints(one)) for word, one in sorted(own.items()))
     return requests.Constraints(**members)
