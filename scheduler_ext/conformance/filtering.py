@@ -12,12 +12,16 @@ from scheduler_ext.conformance.world import World
 
 Json = dict[str, Any]
 
+MUTATED = "$mutated"
+"""Stands for the pod as the last admission left it."""
+REFUSED = "webhook refused the pod"
+
 
 def filter_pod(world: World, step: Json) -> Json:
     """What the extender answered, what it would write to the pod, and the decision's scores."""
     pod = _pod(world, step)
     if pod is None:
-        return {"skipped": "the pod was refused at admission"}
+        return {"skipped": REFUSED}
     names = step.get("nodeNames")
     if names is None:
         names = [one["metadata"]["name"] for one in world.cluster.all("nodes")]
@@ -35,7 +39,7 @@ def _pod(world: World, step: Json) -> Json | None:
     if "podRef" in step:
         return world.find(step["podRef"])
     pod = step["pod"]
-    if pod == "$mutated":
+    if pod == MUTATED:
         pod = world.mutated
         if pod is None:
             return None

@@ -89,8 +89,11 @@ def restart(world: World, step: Json) -> Json:
 
 def ask(world: World, step: Json) -> Json:
     """What a pod asks for, per container."""
+    pod = world.mutated if step["pod"] == filtering.MUTATED else step["pod"]
+    if pod is None:
+        return {"skipped": filtering.REFUSED}
     try:
-        found = parse.pod_request(step["pod"], world.config)
+        found = parse.pod_request(pod, world.config)
     except DomainError as fault:
         return {"error": str(fault)}
     return {
@@ -108,11 +111,12 @@ def ask(world: World, step: Json) -> Json:
 
 
 def _percent(one: DeviceRequest, config: DeviceConfig) -> int:
-    """HAMi's spelling of the percentage."""
-    spelled = config.vendor(one.vendor).defaults.spelled_percent
-    if not one.memory_mib and spelled is not None:
-        return spelled
-    return codecs.NO_PERCENT if one.memory_percent is None else one.memory_percent
+    """HAMi's spelling of the percentage. None is 101 only where a vendor has a resource for it."""
+    vendor = config.vendor(one.vendor)
+    if not one.memory_mib and vendor.defaults.spelled_percent is not None:
+        return vendor.defaults.spelled_percent
+    absent = codecs.NO_PERCENT if vendor.resources.percent else 0
+    return absent if one.memory_percent is None else one.memory_percent
 
 
 # -- binding ----------------------------------------------------------------------------------------------------------
