@@ -124,9 +124,9 @@ class Hopeless:
 
     def never_fits(self, namespace: str, decision: place.Decision) -> bool:
         """Whether the decision's pod fits nowhere as devices are registered and limits set, whoever holds what."""
-        nodes = decision.question.nodes
-        inventory = hash(tuple((name, tuple(one.device for one in node.devices)) for name, node in nodes.items()))
-        key = (namespace, decision.question.request, inventory)
+        question = decision.question
+        limits = tuple(rule for rule, _ in question.headroom.rules)
+        key = (namespace, question.request, limits, explain.inventory(question.nodes, question.request))
         kept = self._known.get(key)
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]
@@ -167,4 +167,4 @@ def _detail(one: Decided) -> dict[str, Any]:
 
 
 _hopeless = Hopeless()
-_queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=2000, linger_s=0.2)
+_queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=500, linger_s=0.2)

@@ -6,6 +6,8 @@ committed.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -48,6 +50,36 @@ class FilterAnswer:
         return place.dominant_text(self.decision.rejections) if self.decision else ""
 
 
+class _Refusals:
+    """The last refusal of each pod that was taken on the View alone, good for as long as nothing has changed.
+
+    All that it was taken on is compared: where the View stands (its tag tells histories apart), what is asked, and of
+    which nodes.
+    """
+
+    MOST = 32
+    """Each keeps a list of nodes and an older View's states: a megabyte where there are thousands of nodes."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[object, FilterAnswer]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def again(self, uid: str, asked: object) -> FilterAnswer | None:
+        kept = self._kept.get(uid)
+        return kept[1] if kept is not None and kept[0] == asked else None
+
+    def keep(self, uid: str, asked: object, answer: FilterAnswer) -> FilterAnswer:
+        with self._lock:
+            self._kept[uid] = (asked, answer)
+            self._kept.move_to_end(uid)
+            if len(self._kept) > self.MOST:
+                self._kept.popitem(last=False)
+        return answer
+
+
+_refusals = _Refusals()
+
+
 def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: DeviceConfig) -> FilterAnswer:
     """Choose a node of `candidates` and reserve devices on it for the pod; an earlier reservation is replaced.
 
@@ -60,10 +92,16 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
     early = _early(row, candidates)
     if early is not None:
         return early
+    asked = (view.clock, seen.namespace, seen.request, tuple(candidates))
+    refusal = _refusals.again(seen.uid, asked)
+    if refusal is not None:
+        return refusal
+    if _waits_for_quota(view, row, seen):
+        return _refusals.keep(seen.uid, asked, _with_reasons(_no_claim(view, row, seen), seen, candidates))
     if row is not None and row.state != PodState.WAITING:
         decision = _decide(view, row, seen, candidates)
         if decision.placement is None and row.state == PodState.CLAIMED:
-            return FilterAnswer(decision=decision, revision=view.clock.revision)
+            return _refusals.keep(seen.uid, asked, FilterAnswer(decision=decision, revision=view.clock.revision))
     else:
         decision = None
     with ledger.transaction(cause="placement_reserve") as entry:
@@ -142,7 +180,19 @@ def _without_claim(entry: Entry, view: View, pod: Pod, seen: PodSeen, candidates
             return FilterAnswer(decision=decision, revision=view.clock.revision)
         if adoption.claim_again(entry, view, pod, seen):
             return None
-    verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=pod.pk)
+    return _no_claim(view, view.pods.get(pod.pk), seen)
+
+
+def _waits_for_quota(view: View, row: PodRow | None, seen: PodSeen) -> bool:
+    """Whether the pod has no claim and would get none now: then nothing would be written, and nobody need wait."""
+    if row is None or row.state != PodState.WAITING or row.suspended or row.request != seen.request:
+        return False
+    return claims.judge(view, seen.namespace, claims.price(view, seen.request), without=row.id).stops
+
+
+def _no_claim(view: View, row: PodRow | None, seen: PodSeen) -> FilterAnswer:
+    own = row.id if row is not None else None
+    verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=own)
     return FilterAnswer(quota=verdict.excess.text() if verdict.excess else "no claim", revision=view.clock.revision)
 
 

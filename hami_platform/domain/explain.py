@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hami_platform.domain import fit, nodes, place, quota
+from hami_platform.domain import fit, nodes, place, quota, states
 from hami_platform.domain.devices import Held
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
@@ -82,9 +82,10 @@ def _fits_emptied(question: place.Question, request: PodRequest, names: Iterable
         tuple((rule, quota.Amounts()) for rule, _ in question.headroom.rules), question.headroom.enforced
     )
     terms = terms_of(request, question.defaults, unused, question.terms.strategies)
-    known = (question.nodes[name] for name in names if name in question.nodes)
-    empty = {_kind(node, request): node for node in map(emptied, known)}
-    return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty.values())
+    kinds = _kinds(question.nodes, request)
+    one_of_each = {kinds[name]: question.nodes[name] for name in names if name in kinds}
+    empty = map(emptied, one_of_each.values())
+    return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty)
 
 
 def emptied(node: nodes.NodeState) -> nodes.NodeState:
@@ -95,11 +96,41 @@ def emptied(node: nodes.NodeState) -> nodes.NodeState:
     return nodes.NodeState(node.name, devices, None, node.pair_scores)
 
 
-def _kind(node: nodes.NodeState, request: PodRequest) -> object:
-    """Nodes of one kind fit the same pods, and large clusters have few kinds. A request for uuids tells nodes apart."""
+def inventory(known: Mapping[str, nodes.NodeState], request: PodRequest) -> frozenset[object]:
+    """What there is for such requests, to be compared with what there is at another time."""
     if request.constraints.names_uuids:
-        return node.name
-    return tuple(replace(state.device, uuid="", model=state.device.model.lower()) for state in node.devices)
+        return frozenset(state.device.key for node in known.values() for state in node.devices)
+    return frozenset(list(_kinds_by_name(known).values()))
+
+
+def _kinds(known: Mapping[str, nodes.NodeState], request: PodRequest) -> Mapping[str, object]:
+    """Nodes of one kind fit the same pods, and large clusters have few kinds. A request for uuids tells nodes apart."""
+    return {name: name for name in known} if request.constraints.names_uuids else _kinds_by_name(known)
+
+
+def _kinds_by_name(known: Mapping[str, nodes.NodeState]) -> Mapping[str, object]:
+    kinds: dict[str, object] = known.memo("kind") if isinstance(known, states.States) else {}
+    same: dict[object, object] = {kind: kind for kind in {id(one): one for one in list(kinds.values())}.values()}
+    for name in [name for name in known if name not in kinds]:
+        kind = _Kind(known[name])
+        kinds[name] = same.setdefault(kind, kind)
+    return kinds
+
+
+class _Kind:
+    """What a node has, by which nodes are told apart. Its hash is worked out once: there are thousands of nodes."""
+
+    __slots__ = ("devices", "hash")
+
+    def __init__(self, node: nodes.NodeState) -> None:
+        self.devices = tuple(replace(state.device, uuid="", model=state.device.model.lower()) for state in node.devices)
+        self.hash = hash(self.devices)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Kind) and self.devices == other.devices)
 
 
 def _excess(decision: place.Decision, request: PodRequest, rejections: Mapping[str, Rejection]) -> quota.Excess | None:

@@ -5,6 +5,7 @@ The one entry point of a decision. Knows values only: no clock, no store, no wir
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
@@ -53,6 +54,11 @@ class Rejections(Mapping[str, Rejection]):
             kind = (found.whole, found.candidates, tuple(found.counts.items()))
             known[name] = same.setdefault(kind, found)
         return dict(zip(self._names, map(known.__getitem__, self._names), strict=True)).values()
+
+    @functools.cached_property
+    def dominant(self) -> tuple[tuple[Reason, int], ...]:
+        """How many nodes each dominant reason refuses, most frequent first. Counted once: several ask for it."""
+        return _dominant_reasons(self.values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -219,7 +225,11 @@ def summary(rejections: Mapping[str, Rejection]) -> str:
 
 def dominant_reasons(rejections: Mapping[str, Rejection]) -> tuple[tuple[Reason, int], ...]:
     """How many nodes each dominant reason refuses, most frequent first, ties by name."""
-    found = list(rejections.values())
+    return rejections.dominant if isinstance(rejections, Rejections) else _dominant_reasons(rejections.values())
+
+
+def _dominant_reasons(rejections: Iterable[Rejection]) -> tuple[tuple[Reason, int], ...]:
+    found = list(rejections)
     by_id = {id(rejection): rejection for rejection in found}
     counts: Counter[Reason] = Counter()
     for key, times in Counter(map(id, found)).items():  # few objects stand for many nodes
