@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -46,6 +47,24 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def quick(request: pytest.FixtureRequest) -> bool:
     """Whether the run should measure less."""
     return bool(request.config.getoption("--quick"))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """As pytest-django's; at the end without whoever is still connected, since PostgreSQL drops no database in use.
+
+    A thread of the product that serves until its process ends may hold a connection then.
+    """
+    yield
+    from django.db import connection
+
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
 
 
 @pytest.fixture(scope="session")
