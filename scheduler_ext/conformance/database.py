@@ -12,8 +12,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+from django.apps import apps
 from django.core.management import call_command
 from django.db import connections
+from django.test.utils import override_settings
 
 ALIAS = "default"
 
@@ -25,8 +27,9 @@ class Database:
         self._file, self._empty = folder / "ledger.sqlite3", folder / "empty.sqlite3"
 
     def make(self) -> None:
-        """Create the tables once."""
-        call_command("migrate", verbosity=0, interactive=False)
+        """Create the tables once, from the models: far faster than by migrations, which other tests hold to them."""
+        with override_settings(MIGRATION_MODULES=dict.fromkeys(app.label for app in apps.get_app_configs())):
+            call_command("migrate", verbosity=0, interactive=False, run_syncdb=True)
         connections[ALIAS].close()
         shutil.copyfile(self._file, self._empty)
 

@@ -68,13 +68,13 @@ def running(decided: decisions.Decisions) -> Iterator[Runner]:
 
 def judge(vector: vectors.Vector, got: Sequence[Any], decided: decisions.Decisions, config: DeviceConfig) -> Outcome:
     """Compare what was got with what may be."""
-    recorded = [configured(one, config) for one in (vector.expected, *vector.alternatives)]
+    recorded = [configured(one, vector, config) for one in (vector.expected, *vector.alternatives)]
     answer = decided.vectors.get(vector.id)
     if answer is not None:
         wanted = [answer.steps.get(index, one) for index, one in enumerate(recorded[0])]
         return _outcome(vector, [(compare.steps(wanted, got), "")], got, "failed")
     if vector.fault and vector.corrected is not None:
-        recorded.append(configured(vector.corrected, config))
+        recorded.append(configured(vector.corrected, vector, config))
     found = [decided.excused(vector.steps, got, compare.steps(one, got)) for one in recorded]
     return _outcome(vector, found, got, "undecided" if vector.fault else "failed")
 
@@ -94,12 +94,15 @@ def _outcome(
     return Outcome(vector.id, otherwise, f"{vector.title}{marked}: {nearest[0].text()}{more}", got=got)
 
 
-def configured(results: Sequence[Any], config: DeviceConfig) -> list[Any]:
-    """Recorded results without what vendors that are not configured would have written on every node and container."""
-    ours = {vendor.handshake_key for vendor in config.vendors}
+def configured(results: Sequence[Any], vector: vectors.Vector, config: DeviceConfig) -> list[Any]:
+    """Recorded results without what HAMi writes on every node and container for vendors that are not there.
+
+    It asks each node for the handshake of every vendor (K14); we ask those whose plugin registers.
+    """
+    asked = vendors.handshakes(vector, config)
     words = [vendor.word for vendor in config.vendors]
     absent = [name for name, word in vendors.ENVIRONMENT.items() if not any(w.startswith(word) for w in words)]
-    return [_without(one, ours, tuple(f"{name}=" for name in absent)) for one in results]
+    return [_without(one, asked, tuple(f"{name}=" for name in absent)) for one in results]
 
 
 def _without(value: Any, handshakes: set[str], variables: tuple[str, ...]) -> Any:
@@ -121,7 +124,7 @@ def _without(value: Any, handshakes: set[str], variables: tuple[str, ...]) -> An
 def answer_of(vector: vectors.Vector, outcome: Outcome) -> Json:
     """An entry for the file of decided answers, without its reason: the steps that differ, times as placeholders."""
     config = registry.device_config(vector.devices)
-    expected = configured(vector.expected, config)
+    expected = configured(vector.expected, vector, config)
     differing = {
         str(index): _with_forms(copy.deepcopy(got))
         for index, (one, got) in enumerate(zip(expected, outcome.got, strict=True))

@@ -15,6 +15,8 @@ Step = Mapping[str, Any]
 Result = Any
 
 DEFAULT_DEVICES = "chart"
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "conformance" / "configs"
+"""Where a configuration is looked for that a lone file of vectors names."""
 _FILLED = re.compile(r"\$\{(local|rfc3339|unix):(-?\d+)s\}")
 
 
@@ -81,7 +83,7 @@ def _vector(path: pathlib.Path, place: int, raw: Any, configs: dict[str, Mapping
         config = raw.get("config") or {}
         devices = config.get("devices") or DEFAULT_DEVICES
         if devices not in configs:
-            configs[devices] = _json(path.parent / "configs" / f"{devices}.json")
+            configs[devices] = _json(_config_file(path, devices))
         vector = Vector(
             id=raw["id"], area=raw.get("area", ""), title=raw.get("title", ""), devices=configs[devices],
             flags=config.get("flags") or {}, nodes=raw.get("nodes") or (), pods=raw.get("pods") or (),
@@ -95,6 +97,15 @@ def _vector(path: pathlib.Path, place: int, raw: Any, configs: dict[str, Mapping
     if len(vector.steps) != len(vector.expected):
         raise BadVector(f"{where}: {len(vector.steps)} steps and {len(vector.expected)} results")
     return vector
+
+
+def _config_file(path: pathlib.Path, name: str) -> pathlib.Path:
+    """The device configuration of this name: beside the vectors, else the repository's own. Raises BadVector."""
+    for folder in (path.parent / "configs", path.parent.parent / "configs", CONFIGS):
+        file = folder / f"{name}.json"
+        if file.is_file():
+            return file
+    raise BadVector(f"{path}: there is no configs/{name}.json beside it")
 
 
 def _json(path: pathlib.Path) -> Any:

@@ -5,7 +5,6 @@ Vendor words are HAMi's; a section of the device configuration that the product 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,14 +21,12 @@ WORDS = {
 ENVIRONMENT = {"ASCEND_VISIBLE_DEVICES": "Ascend"}
 """Variables that a vendor's admission writes into every container → how that vendor's words begin."""
 
-_KEY = re.compile(r"^hami\.io/")
-
 
 def missing(vector: Vector, config: DeviceConfig) -> str:
     """The first vendor (by name) that the vector needs and the configuration lacks; empty where there is none."""
     have = {vendor.word for vendor in config.vendors}
     lacking = known_words(vector) - have
-    return next((word for word in sorted(lacking) if word in _named(vector, lacking)), "")
+    return min(_named(vector, lacking), default="")
 
 
 def known_words(vector: Vector) -> set[str]:
@@ -38,27 +35,37 @@ def known_words(vector: Vector) -> set[str]:
     return words | {word for word in _resources(vector.devices).values() if word not in WORDS}
 
 
+def handshakes(vector: Vector, config: DeviceConfig) -> set[str]:
+    """The handshake annotations of the vendors that register on a node of the vector."""
+    texts = set(_strings([vector.nodes, vector.steps]))
+    return {vendor.handshake_key for vendor in config.vendors if vendor.register_key in texts}
+
+
 def _named(vector: Vector, lacking: set[str]) -> set[str]:
     """Those of the lacking vendors that area, steps, objects or results are about."""
-    area = vector.area.removeprefix("vendor/").removesuffix("-special")
-    found = {word for word in lacking if vector.area.startswith("vendor/") and word.lower().startswith(area.lower())}
+    area = vector.area.removeprefix("vendor/").removesuffix("-special").lower()
+    found = {word for word in lacking if vector.area.startswith("vendor/") and word.lower().startswith(area)}
     found |= {step["vendor"] for step in vector.steps if step.get("vendor") in lacking}
     owners = _resources(vector.devices)
-    for text in _strings([*vector.nodes, *vector.pods, *vector.quotas, *vector.steps]):
+    keys = {key: word for word in lacking for key in _keys(word)}
+    texts = set(_strings([vector.nodes, vector.pods, vector.quotas, vector.steps]))
+    for text in texts:
         owner = owners.get(text.removeprefix("limits.").removeprefix("requests."), "")
-        found |= {word for word in WORDS.get(owner, (owner,)) if word in lacking}
-        if _KEY.match(text):
-            found |= {word for word in lacking if _of_key(text, word)}
-    return found | {key for key in _strings(vector.expected) if key in lacking}
+        found |= lacking.intersection(WORDS.get(owner, (owner,)))
+        if text.lower() in keys:
+            found.add(keys[text.lower()])
+    return found | lacking.intersection(_strings(vector.expected))
 
 
-def _of_key(key: str, word: str) -> bool:
-    """Whether an annotation is a vendor's own registration or allocation."""
-    name = key.removeprefix("hami.io/").lower()
-    return name in {
-        f"{word.lower()}-devices-allocated", f"{word.lower()}-devices-to-allocate", f"{word.lower()}-allocated",
-        f"node-register-{word.lower()}", f"node-{word.lower()}-register",
-    }  # fmt: skip
+def _keys(word: str) -> tuple[str, ...]:
+    """A vendor's own annotations of registration and allocation, in lower case."""
+    name = word.lower()
+    ends = ("devices-allocated", "devices-to-allocate", "allocated", "register")
+    return (
+        f"hami.io/node-register-{name}",
+        f"hami.io/node-{name}-register",
+        *(f"hami.io/{name}-{end}" for end in ends),
+    )
 
 
 def _resources(devices: Mapping[str, Any]) -> dict[str, str]:

@@ -79,7 +79,10 @@ class World:
             self.register()
         reconcile.compared()
         for pod in vector.pods:
-            self.pod(self.cluster.put("pods", vectors.filled(pod, self.now)))
+            self.cluster.put("pods", vectors.filled(pod, self.now))
+        observe.pods_observe(
+            [seen.from_object(pod, self.config) for pod in self.cluster.all("pods")], config=self.config
+        )
 
     def register(self) -> None:
         """One pass over all nodes."""
