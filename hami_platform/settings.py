@@ -53,6 +53,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [  # of the console; wsgi takes it away where machines call
     "django.middleware.security.SecurityMiddleware",
+    "hami_platform.addresses.refuse_nul",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -237,6 +237,13 @@ class LedgerAdmin(ReadAdmin):
 class HistoryAdmin(LedgerAdmin, SimpleHistoryAdmin):
     """A LedgerAdmin whose rows have a history. Going back to an earlier state is a change like any other."""
 
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """As usual; an id that is none is not found."""
+        if not object_id.isascii() or not object_id.isdigit():
+            raise Http404(f"no {self.opts.verbose_name} {object_id}")
+        answer: HttpResponse = super().history_view(request, object_id, extra_context)
+        return answer
+
     def history_form_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """As usual; the revert goes through `write`, and a refusal is shown in the form."""
         return _shown_again(request, partial(super().history_form_view, request, *args, **kwargs))

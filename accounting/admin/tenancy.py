@@ -6,8 +6,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from import_export import tmp_storages
 from import_export.admin import ImportExportMixin
 from import_export.formats import base_formats
@@ -124,6 +126,14 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
     def has_import_permission(self, request: HttpRequest) -> bool:
         """Whoever may change quotas."""
         return access.reach_for(request).operates
+
+    def export_action(self, request: HttpRequest) -> HttpResponse:
+        """As usual; a filter that nobody knows exports nothing, like the list."""
+        try:
+            answer: HttpResponse = super().export_action(request)
+        except IncorrectLookupParameters:
+            return redirect("admin:accounting_quota_changelist")
+        return answer
 
     def has_export_permission(self, request: HttpRequest) -> bool:
         """Whoever sees them."""

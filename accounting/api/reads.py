@@ -50,6 +50,9 @@ class NodesEndpoint(ListEndpoint):
     def get_queryset(self) -> Any:
         return _ours(Node) if self.reach else Node.objects.none()
 
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "reach": self.reach}
+
 
 class NodeEndpoint(Endpoint):
     """One node."""
@@ -58,7 +61,8 @@ class NodeEndpoint(Endpoint):
     def get(self, request: Request, name: str) -> Response:
         """By name."""
         row = _ours(Node).filter(name=name).first() if self.reach else None
-        return Response(serializers.NodeShape(_found(row, f"no node {name}")).data)
+        shape = serializers.NodeShape(_found(row, f"no node {name}"), context={"reach": self.reach})
+        return Response(shape.data)
 
 
 class DevicesEndpoint(ListEndpoint):
@@ -163,7 +167,7 @@ class JournalEndpoint(Endpoint):
         if len(rows) > JOURNAL_PAGE:
             rows = [row for row in rows if row.revision != rows[-1].revision] or _revision(rows[0].revision)
         last = rows[-1].revision if rows else after
-        seen = [row for row in rows if activity.may_read(row, self.reach)]
+        seen = list(activity.within(rows, self.reach))
         return Response(serializers.JournalPage({"next": last, "results": seen}).data)
 
 

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounting.models import Device, Finding, Journal, Namespace, Node, Quota, Tenant
+from hami_platform.domain import reasons
 
 LIMIT: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": 2**63 - 1}
 
@@ -46,6 +47,13 @@ class NodeShape(serializers.ModelSerializer[Node]):
     class Meta:
         model = Node
         fields = ("name", "retired", "unschedulable", "agent", "problem", "accounting_unknown")
+
+    def to_representation(self, instance: Node) -> dict[str, Any]:
+        """Why a node is not believed names a pod: in full for who sees every namespace, else the reason's word."""
+        shown: dict[str, Any] = super().to_representation(instance)
+        if shown["accounting_unknown"] and not self.context["reach"].everything:
+            shown["accounting_unknown"] = reasons.Reason.NODE_ACCOUNTING_UNKNOWN.value
+        return shown
 
 
 class DeviceShape(serializers.ModelSerializer[Device]):

@@ -17,7 +17,7 @@ from accounting.models import Namespace, Quota, Tenant
 from accounting.pages import preview
 from accounting.pages.shell import console, frame, view_now
 from accounting.selectors import access, freshness
-from accounting.services import quotas
+from accounting.services import namespaces, quotas
 from accounting.services.errors import InvalidInput
 from hami_platform.domain.quota import Limits, Selector
 
@@ -90,7 +90,7 @@ def quota_new(request: HttpRequest) -> HttpResponse:
     row = Quota(cluster_id=ledger.cluster_id(), version=0)
     if request.GET.get("namespace"):
         name = request.GET["namespace"]
-        row.namespace = Namespace.objects.filter(name=name, **ours).first() or Namespace(name=name, **_new())
+        row.namespace = Namespace.objects.filter(name=name, **ours).first() or _unseen(name)
     else:
         row.tenant = Tenant.objects.filter(name=request.GET.get("tenant", ""), **ours).first()
         if row.tenant is None:
@@ -98,8 +98,12 @@ def quota_new(request: HttpRequest) -> HttpResponse:
     return _edited(request, row)
 
 
-def _new() -> dict[str, int]:
-    return {"cluster_id": ledger.cluster_id()}
+def _unseen(name: str) -> Namespace:
+    """A namespace without a row yet. Raises Http404 for what is no name of one."""
+    try:
+        return Namespace(cluster_id=ledger.cluster_id(), name=namespaces.name_checked(Namespace(), name))
+    except InvalidInput as refusal:
+        raise Http404(str(refusal)) from refusal
 
 
 def _edited(request: HttpRequest, row: Quota) -> HttpResponse:

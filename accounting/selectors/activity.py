@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,11 @@ HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "v
 PEOPLE = ("quota", "namespace", "tenant", "device", "hold", "price", "role", "token")
 """Kinds that people change."""
 
-OPERATIONS = ("node", "device", "hold", "lock", "native", "clock", "price")
+OPERATIONS = ("node", "device", "hold", "lock", "clock", "price")
 """Kinds that concern the cluster rather than a namespace; whoever has any role may read them."""
+
+NAMES_PODS = frozenset({"accounting_unknown", "value", "holder", "freed_by"})
+"""What of them names a pod: why a node is not believed; whose its lock is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None 
         rows = rows.filter(revision__lt=before)
     if reach.everything:
         return [change(row) for row in rows[:PAGE]]
-    return [change(row) for row in _allowed(rows[: PAGE * 20], reach)][:PAGE]
+    return [change(row) for row in within(rows[: PAGE * 20], reach)][:PAGE]
 
 
 def timeline(pod: Pod) -> list[Change]:
@@ -72,6 +75,15 @@ def change(row: Journal) -> Change:
         f"{key.replace('_', ' ')} {_text(value)}" for key, value in values.items() if key not in HIDDEN and value != ""
     ]
     return Change(row, name, " · ".join(told), str(values.get("reason", "")), _path(row))
+
+
+def within(rows: Iterable[Journal], reach: Reach) -> Iterator[Journal]:
+    """The rows that may be read, without what they tell of namespaces out of reach."""
+    for row in rows:
+        if may_read(row, reach):
+            if not reach.everything and row.kind in OPERATIONS:
+                row.values = {key: value for key, value in row.values.items() if key not in NAMES_PODS}
+            yield row
 
 
 def may_read(row: Journal, reach: Reach) -> bool:
@@ -99,7 +111,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
-
-
-def _allowed(rows: Iterable[Journal], reach: Reach) -> Iterable[Journal]:
-    return (row for row in rows if may_read(row, reach))

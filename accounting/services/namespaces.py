@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from accounting import ledger
 from accounting.models import Mode, Namespace, Pod, PodState, Tenant
 from accounting.services import edits, errors
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def namespace_save(
@@ -27,7 +31,7 @@ def namespace_save(
     with ledger.transaction(cause="namespace_save", actor=actor) as entry:
         row = namespace_row(entry, name)
         edits.refuse_known(row, new=new)
-        values: dict[str, object] = {"name": edits.text_checked(row, "name", name)}
+        values: dict[str, object] = {"name": name_checked(row, name)}
         if tenant is not None:
             values["tenant_id"] = _tenant_id(entry, tenant)
         if mode is not None:
@@ -53,6 +57,17 @@ def namespace_row(entry: ledger.Entry, name: str) -> Namespace:
     """The stored row, or a new one that is not saved yet."""
     found = Namespace.objects.filter(cluster=entry.clock.cluster_id, name=name.strip()).first()
     return found or Namespace(cluster_id=entry.clock.cluster_id)
+
+
+def name_checked(row: Namespace, name: str) -> str:
+    """The name of a namespace as Kubernetes allows it. Raises InvalidInput.
+
+    One that is stored already stays what it is. Source: RFC 1123 labels, as in k8s.io/apimachinery's validation.
+    """
+    text = edits.text_checked(row, "name", name)
+    if text != row.name and _LABEL.fullmatch(text) is None:
+        raise errors.InvalidInput("name", "small letters, digits and dashes only, as Kubernetes names namespaces")
+    return text
 
 
 def _tenant_id(entry: ledger.Entry, name: str) -> int | None:

@@ -92,8 +92,9 @@ def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -
     """A quota on a namespace that nobody has seen yet makes the namespace's row as well."""
     if row.namespace is not None and edits.is_new(row.namespace):
         new = row.namespace
-        named = {"name": edits.text_checked(new, "name", new.name)}
-        edits.put(entry, new, named, kind="namespace", key=new.name, reason=reason)
+        name, new.name = new.name, ""
+        named = {"name": namespaces.name_checked(new, name)}
+        edits.put(entry, new, named, kind="namespace", key=named["name"], reason=reason)
         row.namespace = new
     scope = row.namespace.name if row.namespace is not None else ""
     edits.put(entry, row, values, kind="quota", reason=reason, scope=scope)
