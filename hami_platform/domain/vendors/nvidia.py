@@ -16,11 +16,12 @@ _CORE_POLICIES = ("", "default", "force", "disable")
 
 def declare_all(values: Any) -> tuple[base.Vendor, ...]:
     """The vendor of the configuration's section. Raises ConfigError."""
-    return (declare(section(CONFIG_KEY, values)),)
+    return (declare(values),)
 
 
-def declare(config: Section) -> base.Vendor:
+def declare(values: Any) -> base.Vendor:
     """The vendor as the operator configured it; absent keys are the chart's defaults. Raises ConfigError."""
+    config = section(CONFIG_KEY, values)
     return base.Vendor(
         word=WORD,
         resources=_resources(config),
