@@ -1,118 +1,72 @@
 """`/filter` over HTTP, served by the real listener, with the durable commit: what kube-scheduler waits for.
 
-1,000 nodes × 8 devices, 4,000 pods held, every node named in each request. Figures are printed; the budget is
-generous since machines are noisy, and is there to catch a change of kind.
+Figures are printed; docs/performance.md has them of one machine, and the targets. What is asserted is processor time,
+which other programs on the machine change least, with room for slow machines: it catches a change of kind.
+
+| case | what happens |
+|---|---|
+| placed | a new pod of 4 GiB, every node named: decided, claimed, reserved, committed |
+| placed, 500 names | the same with the sample that kube-scheduler sends by default |
+| refused | a new pod that fits nowhere: every node gives its reason |
+| refused again | the same pod once more while nothing has changed |
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
+import itertools
 import json
-import os
-import socket
-import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-NODES, DEVICES, PODS = 1000, 8, 4000
-P50_BUDGET_MS = 100
+from tests.perf import serving
 
-pytestmark = pytest.mark.perf
+pytestmark = [pytest.mark.perf, pytest.mark.timeout(600)]
 
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+FITS_MIB, TOO_MUCH_MIB = 4096, 90000
+PROCESSOR_MS = {"placed": 30, "placed, 500 names": 25, "refused": 35, "refused again": 8}
+_numbers = itertools.count()
 
 
-@contextlib.contextmanager
-def extender(folder: Path, database_url: str) -> Iterator[int]:
-    """The port of a running extender over a filled database."""
-    port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HAMI_")} | {
-        "DJANGO_SETTINGS_MODULE": "hami_platform.settings",
-        "HAMI_STATE_DIR": str(folder),
-        "HAMI_SECRET_KEY": "only for tests",
-        "HAMI_DATABASE_URL": database_url,
-        "HAMI_EXTENDER_BIND": f"127.0.0.1:{port}",
-    }
-    run = [sys.executable, "manage.py"]
-    subprocess.run([*run, "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
-    fill = [sys.executable, "-m", "tests.perf.fill", str(NODES), str(DEVICES), str(PODS)]
-    subprocess.run(fill, cwd=ROOT, env=environment, check=True)
-    serve = [*run, "serve", "--role", "extender"]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(serve, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet) as served:
-        try:
-            ready(port)
-            yield port
-        finally:
-            served.terminate()
-
-
-def ready(port: int) -> None:
-    """Wait for /readyz."""
-    until = time.monotonic() + 60
-    while True:
-        with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as one:
-            one.request("GET", "/readyz")
-            if one.getresponse().status == 200:
-                return
-        if time.monotonic() > until:
-            raise AssertionError("the extender did not become ready")
-        time.sleep(0.1)
-
-
-def body(index: int) -> bytes:
-    """kube-scheduler's request for one pod of 4 GiB, all nodes named."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
+def body(memory_mib: int, names: int, uid: str = "") -> bytes:
+    """kube-scheduler's request for one pod."""
+    uid = uid or f"new-{next(_numbers)}"
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib), "nvidia.com/gpucores": "10"}
     pod = {
-        "metadata": {"name": f"new-{index}", "namespace": "team0", "uid": f"new-{index}", "resourceVersion": "1"},
+        "metadata": {"name": uid, "namespace": "team0", "uid": uid, "resourceVersion": "1"},
         "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
         "status": {"phase": "Pending"},
     }
-    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [f"n{i}" for i in range(NODES)]}).encode()
+    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [f"n{i}" for i in range(names)]}).encode()
 
 
-def measure(port: int, calls: int) -> list[float]:
-    """Milliseconds of each call, one after another over one connection, as kube-scheduler makes them."""
-    took = []
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as one:
-        for index in range(calls):
-            data = body(index)
-            began = time.perf_counter()
-            one.request("POST", "/filter", data, {"Content-Type": "application/json"})
-            answer = json.loads(one.getresponse().read())
-            took.append((time.perf_counter() - began) * 1000)
-            assert answer["Error"] == "", answer["Error"]
-            assert len(answer["NodeNames"]) == 1
-    return took
+def placed(answer: bytes) -> None:
+    found = json.loads(answer)
+    assert found["Error"] == "", found["Error"]
+    assert len(found["NodeNames"]) == 1
 
 
-def report(name: str, took: list[float]) -> float:
-    """Print p50 and p99; the p50."""
-    cuts = statistics.quantiles(took, n=100)
-    sys.stdout.write(
-        f"\n/filter {NODES} × {DEVICES}, {PODS} pods held, {name}: "
-        f"p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms ({len(took)} calls)\n"
-    )
-    return cuts[49]
+def refused(answer: bytes) -> None:
+    found = json.loads(answer)
+    assert found["Error"] == "", found["Error"]
+    assert not found["NodeNames"]
+    assert found["FailedNodes"]
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_filter_with_the_commit(database: str, tmp_path: Path, request: pytest.FixtureRequest, quick: bool) -> None:
-    url = (
-        request.getfixturevalue("fresh_postgres") if database == "postgres" else f"sqlite:///{tmp_path}/ledger.sqlite3"
-    )
-    with extender(tmp_path, url) as port:
-        measure(port, 20)
-        p50 = report(database, measure(port, 200 if quick else 1000)[20:])
-    assert p50 < P50_BUDGET_MS
+@pytest.mark.parametrize("where", ["small", "large"])
+def test_filter_with_the_commit(where: str, request: pytest.FixtureRequest, quick: bool) -> None:
+    ground: serving.Ground = request.getfixturevalue(where)
+    calls, nodes = (110, ground.size.nodes) if quick else (1010, ground.size.nodes)
+    cases = {
+        "placed": ([body(FITS_MIB, nodes) for _ in range(calls)], placed),
+        "placed, 500 names": ([body(FITS_MIB, 500) for _ in range(calls)], placed),
+        "refused": ([body(TOO_MUCH_MIB, nodes) for _ in range(calls)], refused),
+        "refused again": ([body(TOO_MUCH_MIB, nodes, "again")] * calls, refused),
+    }
+    found = {}
+    with serving.listener("extender", ground) as served:
+        for case, (bodies, check) in cases.items():
+            found[case] = serving.measured(served, "/filter", bodies, check)
+            serving.report(f"/filter, {ground.name}, {ground.size}, {case}: {found[case]}")
+        serving.report(f"extender, {ground.size}, after that: {served.rss_mib():.0f} MiB")
+    over = {case: figures for case, figures in found.items() if figures.cpu_ms > PROCESSOR_MS[case]}
+    assert not over
