@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
 from accounting.watcher import Watcher
+from hami_platform import env, metrics
 
 
 class Command(BaseCommand):
@@ -24,4 +25,6 @@ class Command(BaseCommand):
         watcher = Watcher(cluster_api(), device_config(), holder=f"{socket.gethostname()}/{os.getpid()}")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: watcher.stop())
+        if (bind := env.current().metrics_bind) is not None:
+            metrics.serve(bind)
         watcher.run()
