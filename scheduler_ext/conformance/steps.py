@@ -258,7 +258,9 @@ def node_delete(world: World, step: Json) -> Json:
 def node_devices(world: World, step: Json) -> Json:
     """The devices of one vendor that a node object registers."""
     found = node_seen.from_object(step["node"], world.config)
-    rows = [inventory.row(one) for one in found.devices if one.vendor == step["vendor"]]
+    made_up = world.config.vendor(step["vendor"]).decode is not None
+    named = {"vendor": step["vendor"]} if made_up else {}  # HAMi names it on devices that no plugin registered
+    rows = [inventory.row(one) | named for one in found.devices if one.vendor == step["vendor"]]
     if step["vendor"] in found.unreadable or not rows:
         return {"error": found.problem or "no device is registered"}
     return {"devices": rows}

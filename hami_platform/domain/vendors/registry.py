@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hami_platform.domain import errors
-from hami_platform.domain.vendors import base, hygon, nvidia
+from hami_platform.domain.vendors import amd, base, biren, cambricon, hygon, iluvatar, mthreads, nvidia, vastai
 
 Declare = Callable[[Any], Sequence[base.Vendor]]
 
 DECLARATIONS: Mapping[str, Declare] = {
     nvidia.CONFIG_KEY: nvidia.declare_all,
+    cambricon.CONFIG_KEY: cambricon.declare_all,
     hygon.CONFIG_KEY: hygon.declare_all,
+    mthreads.CONFIG_KEY: mthreads.declare_all,
+    amd.CONFIG_KEY: amd.declare_all,
+    vastai.CONFIG_KEY: vastai.declare_all,
+    biren.CONFIG_KEY: biren.declare_all,
+    iluvatar.CONFIG_KEY: iluvatar.declare_all,
 }
 """Section of the device configuration -> the vendors declared by it. None for the section: the chart's defaults."""
 
