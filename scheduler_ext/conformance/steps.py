@@ -243,7 +243,9 @@ def node_patch(world: World, step: Json) -> Json:
 
 
 def node_update(world: World, step: Json) -> Json:
-    """A node object is replaced; the next pass sees it."""
+    """A node object is replaced, or changed by a patch; the next pass sees it."""
+    if isinstance(step["node"], str):
+        return node_patch(world, step)
     world.cluster.put("nodes", step["node"])
     return {}
 
