@@ -19,7 +19,7 @@ from accounting import ledger, live_view
 from accounting.services import bindings, locks, observe, seen, wire_texts
 from hami_platform import env, logs
 from hami_platform.domain.locks import Owner
-from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
 from scheduler_ext import node_lock, node_queue, protocol
@@ -31,6 +31,7 @@ _log = logs.get(__name__)
 TRIES = 3  # Bindings per bind: each conflict may be somebody's harmless patch
 POLL_S = 0.1  # HAMi's gang members look at a lock this often (v2.10.0)
 LONGEST_POLL_S = 0.5
+OWNERLESS_S = 120.0
 CALL_S = 5.0  # each request while kube-scheduler waits
 
 
@@ -60,7 +61,8 @@ class Binder:
         settings = env.current()
         self._api, self._config, self._queue = api, config, queue
         self._patience_s = settings.node_lock_retry_timeout_s
-        self._lock = node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=settings.node_lock_timeout_s)
+        keys = {vendor.lock for vendor in config.vendors if vendor.lock} | {SHARED_LOCK}
+        self._locks = {key: _annotation_lock(api, key, settings.node_lock_timeout_s) for key in keys}
         self._labels = Labels(api)
         self._pause = threading.Event()  # never set: a wait on it is a pause
 
@@ -139,24 +141,24 @@ class Binder:
 
     def _try(self, ask: Ask, pod: objects.Pod) -> bindings.BindingPlan | bindings.BindRefused:
         view = live_view.live().refresh()
-        held = view.locks.get(ask.node)
+        mode, key = locks.lock_of(view, ask.node, ask.uid, self._config)
+        held = view.locks.get(ask.node) if mode != locks.NONE else None
         rival = held is not None and held.pod_uid not in ("", ask.uid)
         if held is not None and rival and held.mode == locks.ROW:  # seen without taking the Clock
             message = f"node {ask.node} is locked by pod uid {held.pod_uid}: node lock contention"
             return bindings.BindRefused(message, retry=True, holder=held.pod_uid)
-        mode = locks.lock_mode(view, ask.node)
-        if mode == locks.ROW:
+        if mode != locks.ANNOTATION:
             return self._begun(ask, mode, "")
         _rest()
         try:
-            taken = self._lock.take(ask.node, pod)
+            taken = self._locks[key].take(ask.node, pod, mine=held is not None and held.pod_uid == ask.uid)
         except errors.KubeError as error:
             return bindings.BindRefused(f"node {ask.node} cannot be locked: {error}")
         if isinstance(taken, node_lock.Contended):
             return bindings.BindRefused(taken.message, retry=True)
         begun = self._begun(ask, mode, taken.value)
         if isinstance(begun, bindings.BindRefused) and not begun.done:
-            self._unlock(ask)
+            self._unlock(ask, taken.value)
         return begun
 
     def _ask_holder(self, uid: str) -> None:
@@ -182,13 +184,16 @@ class Binder:
             config=self._config,
         )  # fmt: skip
 
-    def _unlock(self, ask: Ask) -> None:
-        """Give HAMi's lock back where it is used; the ledger's row falls with the pod's move."""
-        if locks.lock_mode(live_view.live().now, ask.node) != locks.ANNOTATION:
+    def _unlock(self, ask: Ask, value: str = "") -> None:
+        """Give HAMi's lock back where it is used; the ledger's row falls with the pod's move. value: what was taken."""
+        mode, key = locks.lock_of(live_view.live().now, ask.node, ask.uid, self._config)
+        if mode != locks.ANNOTATION:
             return
+        if key != SHARED_LOCK and not value:
+            return  # it names nobody, so it may be another pod's by now; it lapses soon
         _rest()
         try:
-            self._lock.release(ask.node, ask.owner)
+            self._locks[key].release(ask.node, ask.owner, value=value)
         except errors.KubeError as error:
             _log.warning("lock_left", node=ask.node, uid=ask.uid, error=str(error))
 
@@ -275,6 +280,12 @@ class Binder:
         if isinstance(found, str):
             return found
         return self._returned(ask, plan, f"the Binding was not carried out: {why}")
+
+
+def _annotation_lock(api: ports.Api, key: str, timeout_s: float) -> node_lock.AnnotationLock:
+    """A lock without an owner lapses sooner: who left it behind cannot be asked (HAMi v2.10.0: 2 minutes)."""
+    limit_s = timeout_s if key == SHARED_LOCK else min(timeout_s, OWNERLESS_S)
+    return node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=limit_s, key=key)
 
 
 def _rest() -> None:

@@ -58,7 +58,8 @@ def binding_begin(
             return refused or BindRefused(f"no reservation for pod uid {uid}")
         if pod.state == PodState.CLAIMED and not _taken_again(entry, pod, node, config):
             return BindRefused(f"the reservation on node {node} lapsed and the devices are taken")
-        holder = locks.lock_take(entry, node=node, pod=pod, mode=mode, value=lock_value)
+        free = mode == locks.NONE
+        holder = "" if free else locks.lock_take(entry, node=node, pod=pod, mode=mode, value=lock_value)
         if holder:
             return BindRefused(
                 f"node {node} is locked by pod uid {holder}: node lock contention", retry=True, holder=holder

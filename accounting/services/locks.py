@@ -10,16 +10,30 @@ from accounting import ledger
 from accounting.ledger import Entry
 from accounting.models import NodeLock, Pod, PodState
 from accounting.services import pod_rows
+from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.domain.wire import pod_request
 
-ROW, ANNOTATION = "row", "annotation"
+ROW, ANNOTATION, NONE = "row", "annotation", "none"
 
 
 def lock_mode(view: View, node: str) -> str:
     """How a node is locked: by the row where our agent runs, else by HAMi's annotation."""
     row = view.nodes.get(node)
     return ROW if row is not None and row.agent else ANNOTATION
+
+
+def lock_of(view: View, node: str, uid: str, config: DeviceConfig) -> tuple[str, str]:
+    """(mode, annotation) of the lock that a pod's bind needs; NONE where its vendors' plugins need none.
+
+    Where several vendors are asked the shared annotation covers them all.
+    """
+    row = view.pod(uid)
+    words = row.request.vendors if row is not None else ()
+    keys = {vendor.lock for vendor in config.vendors if vendor.word in words} if words else {SHARED_LOCK}
+    if not any(keys):
+        return NONE, ""
+    return lock_mode(view, node), SHARED_LOCK if SHARED_LOCK in keys else min(filter(None, keys))
 
 
 def lock_take(entry: Entry, *, node: str, pod: Pod, mode: str, value: str = "") -> str:
