@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from accounting.models import Node
 from hami_platform.domain.devices import Device
+from hami_platform.domain.vendors.base import Vendor
 from hami_platform.domain.view import View
+from hami_platform.domain.wire import node_register
 
 Json = dict[str, Any]
 
@@ -31,6 +34,16 @@ def row(device: Device) -> Json:
     found |= {"mode": device.mode} if device.mode else {}
     found |= {"custom": dict(device.custom)} if device.custom else {}
     return found | ({"migProfiles": len(device.mig_profiles)} if device.mig_profiles else {})
+
+
+def registered(node: Mapping[str, Any], vendor: Vendor) -> Json:
+    """The node with a device of the vendor registered, if its plugin registers by annotation and has not."""
+    meta = dict(node["metadata"])
+    notes = dict(meta.get("annotations") or {})
+    if vendor.register_key and vendor.register_key not in notes:
+        made = Device(f"{meta['name']}-0", 0, vendor.word, vendor.word, 1024, 100, 1, mode="hami-core")
+        notes[vendor.register_key] = node_register.encode([made])
+    return {**node, "metadata": {**meta, "annotations": notes}}
 
 
 def gone_vendors(node: str) -> list[str]:

@@ -36,9 +36,10 @@ def known_words(vector: Vector) -> set[str]:
 
 
 def handshakes(vector: Vector, config: DeviceConfig) -> set[str]:
-    """The handshake annotations of the vendors that register on a node of the vector."""
+    """The handshake annotations of the vendors that register on a node of the vector, or whose health is asked for."""
     texts = set(_strings([vector.nodes, vector.steps]))
-    return {vendor.handshake_key for vendor in config.vendors if vendor.register_key in texts}
+    asked = {step["vendor"] for step in vector.steps if step["op"] == "health"}
+    return {one.handshake_key for one in config.vendors if one.register_key in texts or one.word in asked}
 
 
 def _named(vector: Vector, lacking: set[str]) -> set[str]:

@@ -17,10 +17,11 @@ from typing import Any
 from django.test import Client
 
 from accounting import ledger, live_view
-from accounting.models import Pod, PodState
+from accounting.models import NodeLiveness, Pod, PodState
 from accounting.services import cluster_api, device_config, native_quotas, observe, reconcile, seen
 from hami_platform import env
 from hami_platform.domain.view import View
+from hami_platform.domain.wire import handshake
 from scheduler_ext import background, events, extender, traces
 from scheduler_ext.conformance import state, vectors
 from scheduler_ext.conformance.cluster import Cluster
@@ -85,8 +86,23 @@ class World:
         )
 
     def register(self) -> None:
-        """One pass over all nodes."""
+        """One pass over all nodes; a second one where a node turns out to be known for long."""
+        asked = {one["metadata"]["name"]: self._asked_at(one) for one in self.cluster.all("nodes")}
         reconcile.nodes_reconcile(self.cluster, config=self.config)
+        known = [
+            NodeLiveness.objects.filter(node__name=name, first_seen_at__gt=at).update(first_seen_at=at)
+            for name, at in asked.items()
+            if at is not None
+        ]
+        if any(known):
+            reconcile.nodes_reconcile(self.cluster, config=self.config)
+
+    def _asked_at(self, node: Mapping[str, Any]) -> datetime | None:
+        """When the request for a handshake was written that stands on a node: whoever wrote it had seen the node."""
+        notes = node["metadata"].get("annotations") or {}
+        found = [handshake.decode(notes[v.handshake_key]) for v in self.config.vendors if v.handshake_key in notes]
+        times = [one.requested_at.astimezone() for one in found if one.requested_at is not None]
+        return min(times, default=None)
 
     def pod(self, obj: Mapping[str, Any]) -> None:
         """A pod was added or changed."""
