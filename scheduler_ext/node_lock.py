@@ -73,21 +73,29 @@ class Sightings:
 class AnnotationLock:
     """Takes and releases the lock of nodes through the API server."""
 
-    def __init__(self, api: ports.Api, sightings: Sightings, *, timeout_s: float) -> None:
-        self._api, self._sightings, self._timeout_s = api, sightings, timeout_s
+    def __init__(self, api: ports.Api, sightings: Sightings, *, timeout_s: float, key: str = node_lock.KEY) -> None:
+        self._api, self._sightings, self._timeout_s, self._key = api, sightings, timeout_s, key
+        self._named = key == node_lock.KEY  # plugins that have a lock of their own read a time and nothing else
 
-    def take(self, node: str, pod: objects.Pod) -> Taken | Contended:
-        """Take it for this pod, or say who has it. Re-entrant. Raises errors.KubeError."""
+    def take(self, node: str, pod: objects.Pod, *, mine: bool = False) -> Taken | Contended:
+        """Take it for this pod, or say who has it. Re-entrant; mine: a lock without an owner is this pod's.
+
+        Raises errors.KubeError.
+        """
         me = locks.Owner(pod.metadata.namespace, pod.metadata.name)
         for _ in range(TRIES):
             seen = self._api.send(calls.node_get(name=node))
-            text = seen.metadata.annotations.get(node_lock.KEY)
+            text = seen.metadata.annotations.get(self._key)
+            if mine and text is not None and not self._named:
+                return Taken(text)
             verdict = self._judge(node, text, me, pod)
             if verdict.state is locks.State.MINE:
                 return Taken(text or "")
             if verdict.state is locks.State.BUSY:
-                return Contended(f"node {node} is {verdict.why}: node lock contention")
-            value = node_lock.encode(node_lock.NodeLock(int(time.time()), me.namespace, me.name))
+                return Contended(f"node {node}: {verdict.why}: node lock contention")
+            now_s = int(time.time())
+            lock = node_lock.NodeLock(now_s, me.namespace, me.name) if self._named else node_lock.NodeLock(now_s)
+            value = node_lock.encode(lock)
             try:
                 self._write(node, seen, value)
             except errors.Conflict:
@@ -95,11 +103,12 @@ class AnnotationLock:
             return Taken(value)
         return Contended(f"node {node} changes too often to be locked: node lock contention")
 
-    def release(self, node: str, me: locks.Owner) -> None:
-        """Give it back if it is the pod's, or nobody's by name. Raises errors.KubeError."""
+    def release(self, node: str, me: locks.Owner, *, value: str = "") -> None:
+        """Give it back if it is the pod's, or nobody's by name; with a value only that one. Raises errors.KubeError."""
         for _ in range(TRIES):
             seen = self._api.send(calls.node_get(name=node))
-            if not locks.may_release(seen.metadata.annotations.get(node_lock.KEY), me):
+            text = seen.metadata.annotations.get(self._key)
+            if not locks.may_release(text, me) or (value and text != value):
                 return
             try:
                 self._write(node, seen, None)
@@ -133,7 +142,7 @@ class AnnotationLock:
 
     def _write(self, node: str, seen: objects.Node, value: str | None) -> None:
         version = seen.metadata.resource_version
-        self._api.send(calls.node_annotate(name=node, annotations={node_lock.KEY: value}, resource_version=version))
+        self._api.send(calls.node_annotate(name=node, annotations={self._key: value}, resource_version=version))
 
 
 def _born_s(pod: objects.Pod) -> float:
