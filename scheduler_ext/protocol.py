@@ -26,6 +26,9 @@ BIND_LIMIT = 64 << 10
 REVIEW_LIMIT = 8 << 20
 
 
+UID_MAX = 64
+"""What the ledger keeps of a uid; the API server's have 36 characters."""
+
 ABSENT = msgspec.Raw(b"null")  # what an undecoded field holds when its key is missing, too
 
 
@@ -221,6 +224,8 @@ def review(body: bytes) -> AdmissionReview:
     got = _decode(body, AdmissionReview)
     if got.kind != "AdmissionReview" or not got.api_version.startswith("admission.k8s.io/"):
         raise BadBody(f"expected an AdmissionReview, got apiVersion {got.api_version!r} kind {got.kind!r}")
+    if not 0 < len(got.request.uid) <= UID_MAX:
+        raise BadBody(f"request.uid must have 1 to {UID_MAX} characters")
     return got
 
 
@@ -254,7 +259,11 @@ def deny(asked: AdmissionReview | None, *, message: str, code: int = 403) -> Adm
 
 
 def pod_json(raw: msgspec.Raw, where: str) -> dict[str, Any]:
-    """The whole pod as plain JSON, for what works on it as it is. Raises BadBody."""
+    """The whole pod as plain JSON, for what works on it as it is. Raises BadBody, naming the field.
+
+    The fields that we name are checked on the way, so that whoever reads the JSON finds the types that it expects.
+    """
+    pod_object(raw, where)
     return _decode(raw, dict[str, Any], where)
 
 

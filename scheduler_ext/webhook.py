@@ -38,11 +38,12 @@ class WebhookView(edge.MachineView):
     def post(self, request: Request) -> Response:
         """Always 200; a review that cannot be read is denied in band with code 400."""
         began = time.monotonic()
+        asked: protocol.AdmissionReview | None = None
         try:
             asked = protocol.review(self.body(request))
             answer = admit(asked)
-        except protocol.BadBody as error:
-            answer = protocol.deny(None, message=str(error), code=400)
+        except protocol.BadBody as error:  # the API server believes no answer without the review's uid
+            answer = protocol.deny(asked, message=str(error), code=400)
         verdict = "allowed" if answer.response.allowed else "denied"
         _webhook_s.labels(verdict).observe(time.monotonic() - began)
         return Response(answer)

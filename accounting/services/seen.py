@@ -76,11 +76,11 @@ def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     )
 
 
-def storable(texts: Mapping[str, str]) -> Mapping[str, str]:
+def storable(texts: Mapping[str, Any]) -> Mapping[str, str]:
     """Annotations as any database can keep them: the API server takes a NUL in a value, PostgreSQL does not."""
-    if not any("\0" in text for text in texts.values()):
+    if not any(text is None or "\0" in text for text in texts.values()):
         return texts
-    return {key: text.replace("\0", "\ufffd") for key, text in texts.items()}
+    return {key: (text or "").replace("\0", "\ufffd") for key, text in texts.items()}
 
 
 def _request(pod: Mapping[str, Any], config: DeviceConfig) -> tuple[PodRequest, str]:
@@ -108,8 +108,11 @@ def owner_of(meta: Mapping[str, Any]) -> str:
 
 
 def time_of(text: str | None) -> datetime | None:
-    """An RFC 3339 time of the API server, or None."""
-    return datetime.fromisoformat(text) if text else None
+    """An RFC 3339 time of the API server, or None, also for what is no time."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
 
 
 def _version(meta: Mapping[str, Any]) -> int:

@@ -134,7 +134,7 @@ def claim_patch(pod: Mapping[str, Any], claim_id: str, *, gated: bool) -> tuple[
 
 def _review(pod: Mapping[str, Any], config: base.DeviceConfig, settings: AdmissionSettings, claim: str) -> Verdict:
     containers = parse.declared(pod)
-    if not pod.get("spec", {}).get("containers"):
+    if not (pod.get("spec") or {}).get("containers"):
         return Denied(FORBIDDEN, "pod has no containers")
     forged = _forged(pod, config, claim)
     if forged is not None:

@@ -104,6 +104,7 @@ class PodSpec(Value, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
 
 
 class Running(Value, frozen=True):
