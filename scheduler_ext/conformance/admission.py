@@ -51,7 +51,7 @@ def _review(world: World, pod: Any, namespace: str) -> Json:
 
 
 def _spelled(world: World, answer: Json, pod: Json | None) -> Json:
-    world.mutated = pod if answer["allowed"] else None
+    world.mutated, world.refused = (pod, False) if answer["allowed"] else (None, True)
     if not answer["allowed"]:
         status = answer.get("status") or {}
         return {"allowed": False, "code": status.get("code"), "message": status.get("message", "")}

@@ -126,6 +126,8 @@ def bind(world: World, step: Json) -> Json:
     """`/bind`."""
     namespace, name = worlds.split(step["podRef"])
     pod = world.find(step["podRef"])
+    if pod is None and world.refused:
+        return {"skipped": filtering.REFUSED}
     uid = step.get("uid") or (pod["metadata"]["uid"] if pod else "")
     before = dict((pod or {}).get("metadata", {}).get("annotations") or {})
     node_before = world.annotations("nodes")

@@ -32,7 +32,7 @@ BIND_PHASE, LOCK = "hami.io/bind-phase", "hami.io/mutex.lock"
 
 
 class World:
-    """What steps work on. mutated: the pod as the last admission left it, None where it was refused."""
+    """What steps work on. mutated: the pod as the last admission left it; refused: it was refused instead."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -42,7 +42,7 @@ class World:
         self.told: list[events.PodEvent] = []
         self.decided: list[traces.Decided] = []
         self.mutated: Json | None = None
-        self.mutation_refused = False
+        self.refused = False
         self.shown: dict[str, dict[str, str]] = {}
         """uid → annotations shown with a reservation: HAMi writes them at `/filter`, we with the Binding."""
 
