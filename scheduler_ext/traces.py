@@ -30,6 +30,10 @@ SUMMARY_MAX = 1000
 _dropped = metrics.counter("hami_platform_traces_dropped_total", "Decisions not kept because the writer was behind.")
 
 
+Key = tuple[str, str, str]
+"""(pod uid, verdict, reason): what a row is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """One decision. decision is looked at by the writer, not by whoever decided: counting exactly costs time."""
@@ -45,7 +49,7 @@ class Decided:
     at: datetime = field(default_factory=timezone.now)
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> Key:
         return (self.uid, self.verdict, self.reason)
 
 
@@ -57,8 +61,8 @@ def keep(decided: Decided) -> None:
 
 def write(batch: Iterable[Decided]) -> None:
     """Write decisions now. The last of each pod and reason gives the row its text."""
-    latest: dict[tuple[str, str, str], Decided] = {}
-    times: dict[tuple[str, str, str], int] = {}
+    latest: dict[Key, Decided] = {}
+    times: dict[Key, int] = {}
     last: dict[str, Decided] = {}
     placed: set[str] = set()
     for one in batch:
@@ -69,8 +73,7 @@ def write(batch: Iterable[Decided]) -> None:
         cluster = ledger.cluster_id()
         rows = {key: _row(one) for key, one in latest.items()}
         with transaction.atomic():
-            for key in sorted(rows):  # in one order everywhere, so that two writers never wait for each other
-                _trace(cluster, latest[key], rows[key], times[key])
+            _traces(cluster, latest, rows, times)
             Refusal.objects.filter(cluster=cluster, pod_uid__in=placed).delete()
             for uid in sorted(last):
                 _refusal(cluster, last[uid])
@@ -79,18 +82,22 @@ def write(batch: Iterable[Decided]) -> None:
             database.close()
 
 
-def _trace(cluster: int, one: Decided, row: Mapping[str, Any], times: int) -> None:
-    same = Trace.objects.filter(cluster=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason)
-    if same.update(**row, times=models.F("times") + times):
-        return
-    Trace.objects.bulk_create(
-        [
-            Trace(
-                cluster_id=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason, namespace=one.namespace,
-                pod_name=one.pod, first_at=one.at, times=times, **row,
-            )
-        ],
-        ignore_conflicts=True,  # another replica was first; its row says the same
+def _traces(cluster: int, latest: Mapping[Key, Decided], rows: Mapping[Key, Any], times: Mapping[Key, int]) -> None:
+    """New rows by one statement; a repeat counts up. In one order everywhere, so that two writers never wait for each
+    other."""
+    written = Trace.objects.filter(cluster=cluster, pod_uid__in={one.uid for one in latest.values()})
+    known = set(written.values_list("pod_uid", "verdict", "reason").order_by())
+    fresh = [_fresh(cluster, latest[key], rows[key], times[key]) for key in sorted(rows) if key not in known]
+    Trace.objects.bulk_create(fresh, ignore_conflicts=True)  # where another replica was first, its row says the same
+    for uid, verdict, reason in sorted(key for key in rows if key in known):
+        same = Trace.objects.filter(cluster=cluster, pod_uid=uid, verdict=verdict, reason=reason)
+        same.update(**rows[uid, verdict, reason], times=models.F("times") + times[uid, verdict, reason])
+
+
+def _fresh(cluster: int, one: Decided, row: Mapping[str, Any], times: int) -> Trace:
+    return Trace(
+        cluster_id=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason, namespace=one.namespace,
+        pod_name=one.pod, first_at=one.at, times=times, **row,
     )  # fmt: skip
 
 
