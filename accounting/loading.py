@@ -5,9 +5,10 @@ It must not decide anything. Only columns that a View needs are read, as tuples:
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from accounting.models import (
     Clock,
@@ -25,6 +26,8 @@ from accounting.models import (
 )
 from hami_platform.domain import devices, quota, rows
 from hami_platform.domain.wire import pod_facts, pod_request
+
+T = TypeVar("T")
 
 Keys = Mapping[str, set[str]]
 """Journal kind → keys."""
@@ -113,6 +116,7 @@ def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
         node, on_node = row.pop("node_id"), row.pop("cordoned_on_node")
         row["cordoned"] = row["cordoned"] or on_node
         row["mig_profiles"] = tuple(map(mig_profile, row["mig_profiles"]))
+        row |= {name: sys.intern(row[name]) for name in ("uuid", "vendor", "model", "mode")}
         row["custom"] = tuple(sorted(row["custom"].items()))
         yield node, devices.Device(**row)
 
@@ -155,6 +159,32 @@ def _holds(query: Any) -> dict[int, rows.HoldRow]:
         pk: rows.HoldRow(node, (vendor, uuid), devices.Held(slots, memory, cores), in_force)
         for pk, node, vendor, uuid, slots, memory, cores, in_force in query.values_list(*columns).order_by()
     }
+
+
+class _Same(Generic[T]):
+    """One value for equal stored JSON: thousands of pods ask alike and stand alike, and a View keeps them all."""
+
+    MOST = 10_000
+
+    def __init__(self, decode: Callable[[Any], T]) -> None:
+        self._decode = decode
+        self._known: dict[str, T] = {}
+
+    def of(self, stored: Any) -> T:
+        """What the stored form means. To be read only, like all that a View holds."""
+        key = repr(stored)
+        try:
+            return self._known[key]
+        except KeyError:
+            value = self._decode(stored)
+        if len(self._known) >= self.MOST:
+            self._known = {}
+        self._known[key] = value
+        return value
+
+
+_requests = _Same(pod_request.decode)
+_facts = _Same(pod_facts.decode)
 
 
 POD_COLUMNS = (
@@ -241,14 +271,14 @@ def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRo
         id=pk,
         uid=uid,
         claim_id=claim_id,
-        namespace=namespace,
+        namespace=sys.intern(namespace),
         name=name,
-        state=state,
-        request=pod_request.decode(request),
-        node=node,
+        state=sys.intern(state),
+        request=_requests.of(request),
+        node=sys.intern(node),
         shares=tuple(shares),
         aligned=aligned,
-        facts=pod_facts.decode(facts),
+        facts=_facts.of(facts),
         claim_charges=tuple(map(claim_charge, charges)),
         priority=priority,
         created_at_s=created_at.timestamp() if created_at else 0.0,
@@ -305,8 +335,10 @@ def _share(
     profile: str, start: int, size: int,
 ) -> devices.Share:  # fmt: skip
     mig = devices.MigUse(profile, devices.MigPlacement(start, size)) if profile else None
-    kind_ = devices.ContainerKind(kind)
-    return devices.Share(index, container, kind_, vendor, uuid, memory_mib, core_percent, mig, model)
+    container, vendor, uuid, model = map(sys.intern, (container, vendor, uuid, model))
+    return devices.Share(
+        index, container, devices.ContainerKind(kind), vendor, uuid, memory_mib, core_percent, mig, model
+    )
 
 
 def _namespaces(query: Any) -> dict[str, rows.NamespaceRow]:

@@ -3,6 +3,8 @@ wait."""
 
 from __future__ import annotations
 
+from django.db.models import Q
+
 from accounting import ledger, loading
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
@@ -14,11 +16,11 @@ from hami_platform.domain.wire import pod_request
 
 def pod_adopt(entry: Entry, view: View, seen: PodSeen) -> Pod:
     """The row of an unbound live pod. Call under the Clock, with the View folded there."""
-    pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=seen.uid).first()
-    if pod is None:
-        pod = _matched(entry, seen)
+    pod = _known(seen)
     if pod is None:
         return _claimed_by_uid(entry, view, seen)
+    if not pod.uid:
+        _match(entry, pod, seen)
     _asks_now(entry, pod, seen)
     if pod.state == PodState.WAITING and not pod.suspended:
         claim_again(entry, view, pod, seen)
@@ -35,28 +37,29 @@ def _asks_now(entry: Entry, pod: Pod, seen: PodSeen) -> None:
         pod_rows.pod_move(entry, pod, pod.state, request=asked, resource_version=version)
 
 
-def _matched(entry: Entry, seen: PodSeen) -> Pod | None:
-    """The unmatched claim that this pod carries. One claim serves one uid, in its own namespace."""
-    if not seen.claim_id:
-        return None
-    pod = Pod.objects.filter(
-        cluster=ledger.cluster_id(), claim_id=seen.claim_id, namespace=seen.namespace, uid="", state=PodState.CLAIMED
-    ).first()
-    if pod is not None:
-        pod_rows.pod_move(
-            entry,
-            pod,
-            PodState.CLAIMED,
-            uid=seen.uid,
-            name=seen.name,
-            owner=seen.owner,
-            lease_until=None,
-            priority=seen.priority,
-            created_at=seen.created_at,
-            gated=seen.gated,
-            resource_version=seen.resource_version,
-        )
-    return pod
+def _known(seen: PodSeen) -> Pod | None:
+    """The pod's row, else the unmatched claim that it carries. One claim serves one uid, in its own namespace."""
+    own = Q(uid=seen.uid)
+    if seen.claim_id:
+        own |= Q(claim_id=seen.claim_id, namespace=seen.namespace, uid="", state=PodState.CLAIMED)
+    found = sorted(Pod.objects.filter(own, cluster=ledger.cluster_id()).order_by(), key=lambda one: not one.uid)
+    return found[0] if found else None
+
+
+def _match(entry: Entry, pod: Pod, seen: PodSeen) -> None:
+    pod_rows.pod_move(
+        entry,
+        pod,
+        PodState.CLAIMED,
+        uid=seen.uid,
+        name=seen.name,
+        owner=seen.owner,
+        lease_until=None,
+        priority=seen.priority,
+        created_at=seen.created_at,
+        gated=seen.gated,
+        resource_version=seen.resource_version,
+    )
 
 
 def _claimed_by_uid(entry: Entry, view: View, seen: PodSeen) -> Pod:

@@ -97,7 +97,7 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
     if refusal is not None:
         return refusal
     if _waits_for_quota(view, row, seen):
-        return _refusals.keep(seen.uid, asked, _with_reasons(_no_claim(view, row, seen), seen, candidates))
+        return _refusals.keep(seen.uid, asked, _with_reasons(view, _no_claim(view, row, seen), seen, candidates))
     if row is not None and row.state != PodState.WAITING:
         decision = _decide(view, row, seen, candidates)
         if decision.placement is None and row.state == PodState.CLAIMED:
@@ -106,12 +106,11 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
         decision = None
     with ledger.transaction(cause="placement_reserve") as entry:
         answer = _confirm(entry, seen, candidates, decision, view, config)
-    return _with_reasons(answer, seen, candidates) if answer.quota else answer
+    return _with_reasons(live_view.live().refresh(), answer, seen, candidates) if answer.quota else answer
 
 
-def _with_reasons(answer: FilterAnswer, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer:
+def _with_reasons(view: View, answer: FilterAnswer, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer:
     """A refusal for quota with why each node refuses, which nobody needed for the decision itself."""
-    view = live_view.live().refresh()
     decision = _decide(view, view.pod(seen.uid), seen, candidates)
     return answer if decision.placement is not None else replace(answer, decision=decision)
 
