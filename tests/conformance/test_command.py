@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.conformance import command
 
-DEVICES = {"nvidia": {}, "amd": {"resourceCountName": "amd.com/gpu"}}
+DEVICES: dict[str, Any] = {"nvidia": {}}
+OTHER = [{"op": "quotaFit", "namespace": "n", "vendor": "AMD", "mem": 1, "cores": 0, "factor": 0}]
 
 
 def written(folder: pathlib.Path, *vectors: dict[str, Any]) -> pathlib.Path:
@@ -20,14 +21,9 @@ def written(folder: pathlib.Path, *vectors: dict[str, Any]) -> pathlib.Path:
     return file
 
 
-def asking(resource: str) -> list[dict[str, Any]]:
-    container = {"name": "c", "resources": {"limits": {resource: "1"}}}
-    return [{"op": "requests", "pod": {"metadata": {"name": "p"}, "spec": {"containers": [container]}}}]
-
-
 def test_each_failure_is_one_line_with_expected_and_got(tmp_path: pathlib.Path) -> None:
     wrong = command.vector(id="made-2", expect={"steps": [{"requests": [{}]}]})
-    other = command.vector(id="made-3", new=asking("amd.com/gpu"))
+    other = command.vector(id="made-3", new=OTHER)
     found = command.conformance(written(tmp_path, command.vector(), wrong, other))
     assert found.returncode == 1
     told = command.lines(found)
