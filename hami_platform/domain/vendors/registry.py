@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hami_platform.domain import errors
-from hami_platform.domain.vendors import amd, base, biren, cambricon, hygon, iluvatar, mthreads, nvidia, vastai
+from hami_platform.domain.vendors import (
+    amd,
+    ascend,
+    base,
+    biren,
+    cambricon,
+    hygon,
+    iluvatar,
+    kunlun,
+    mthreads,
+    nvidia,
+    vastai,
+)
 
 Declare = Callable[[Any], Sequence[base.Vendor]]
 
@@ -19,6 +31,8 @@ DECLARATIONS: Mapping[str, Declare] = {
     vastai.CONFIG_KEY: vastai.declare_all,
     biren.CONFIG_KEY: biren.declare_all,
     iluvatar.CONFIG_KEY: iluvatar.declare_all,
+    kunlun.CONFIG_KEY: kunlun.declare_all,
+    ascend.CONFIG_KEY: ascend.declare_all,
 }
 """Section of the device configuration -> the vendors declared by it. None for the section: the chart's defaults."""
 
