@@ -10,7 +10,7 @@ from django.db.models import Sum
 
 from accounting import ledger
 from accounting.models import Device, Namespace, Quota, Tenant
-from accounting.services import edits, errors, namespaces
+from accounting.services import device_config, edits, errors, namespaces
 from hami_platform.domain import quota as domain
 from hami_platform.domain import units
 
@@ -45,7 +45,7 @@ def quota_set(
         _refuse_outdated(row, expected_version)
         values: dict[str, Any] = {
             "name": edits.text_checked(row, "name", name),
-            "vendor": edits.text_checked(row, "vendor", selector.vendor),
+            "vendor": _vendor_checked(row, selector.vendor),
             "model_pattern": edits.text_checked(row, "model_pattern", selector.model_pattern),
             **limits_checked(limits, ceiling_mib=ceiling_mib()),
             "valid_from": valid_from,
@@ -86,6 +86,15 @@ def limits_checked(limits: domain.Limits, *, ceiling_mib: int = units.MIB_CEILIN
 def in_force(valid_from: datetime | None, valid_until: datetime | None, at: datetime) -> bool:
     """Whether a moment of database time lies in [valid_from, valid_until)."""
     return (valid_from is None or valid_from <= at) and (valid_until is None or at < valid_until)
+
+
+def _vendor_checked(row: Quota, text: str) -> str:
+    """The word of a configured vendor, or none. A quota that counts nobody's devices would limit nothing."""
+    word = edits.text_checked(row, "vendor", text)
+    words = [vendor.word for vendor in device_config.device_config().vendors]
+    if word and word != row.vendor and word not in words:
+        raise errors.InvalidInput("vendor", f"{word} is not configured: one of {', '.join(words)}")
+    return word
 
 
 def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -> None:

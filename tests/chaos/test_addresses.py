@@ -20,7 +20,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from accounting.models import NodeLock, User
 from accounting.services import lock_repair, namespaces, native_quotas, node_seen, people, quotas
 from accounting.services.errors import InvalidInput
-from hami_platform.domain.quota import Limits
+from hami_platform.domain.quota import Limits, Selector
 from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.ledger]
@@ -123,3 +123,10 @@ def test_a_name_that_no_namespace_can_have_is_refused_by_field(name: str) -> Non
         namespaces.namespace_save(name=name, **WHY)
     with pytest.raises(InvalidInput, match="name: small letters"):
         quotas.quota_set(namespace=name, limits=Limits(), **WHY)
+
+
+def test_a_quota_of_a_vendor_that_nobody_has_is_refused_instead_of_limiting_nothing() -> None:
+    flow.cluster()
+    with pytest.raises(InvalidInput, match="vendor: nvidia is not configured: one of .*NVIDIA"):
+        quotas.quota_set(namespace="mine", selector=Selector("nvidia"), limits=Limits(devices=0), **WHY)
+    quotas.quota_set(namespace="mine", selector=Selector("NVIDIA"), limits=Limits(devices=0), **WHY)
