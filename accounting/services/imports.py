@@ -1,7 +1,12 @@
-"""Takes over a pod that is bound already but that the ledger does not know: HAMi placed it, or it came past the
-webhook."""
+"""Takes over a pod that is bound but was not placed here: HAMi placed it, or it came past the webhook or its scheduler.
+
+What it holds is what its annotations state; they are read for this alone, and only once the pod is bound.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from accounting import ledger
 from accounting.ledger import Entry
@@ -14,18 +19,36 @@ from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a pod's annotations say that it holds. unknown: why they cannot be decoded; then there are no shares."""
+
+    shares: tuple[devices.Share, ...] = ()
+    aligned: bool = True
+    unknown: str = ""
+
+    @property
+    def unmanaged(self) -> bool:
+        """Whether nothing is known of what the pod holds."""
+        return not self.shares
+
+
+def stated(seen: PodSeen, models: Mapping[devices.DeviceKey, str], config: DeviceConfig) -> Stated:
+    """Read a bound pod's annotations. models: of the devices of its node."""
+    try:
+        shares, aligned = wire_texts.shares_from(seen.annotations, seen.request.containers, models, config)
+    except WireError as fault:
+        return Stated(aligned=False, unknown=str(fault))
+    return Stated(shares, aligned)
+
+
 def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> Pod:
     """A row with the shares that the pod's annotations state. Undecodable: no shares, and its node takes no new
     device pods.
 
     Without any allocation annotation the pod is unmanaged: listed, with a Finding, holding nothing that we know of.
     """
-    models = {(d.vendor, d.uuid): d.model for d in _devices(view, seen.node)}
-    unknown = ""
-    try:
-        shares, aligned = wire_texts.shares_from(seen.annotations, seen.request.containers, models, config)
-    except WireError as fault:
-        shares, aligned, unknown = (), False, str(fault)
+    found = stated(seen, models_on(view, seen.node), config)
     pod = pod_rows.pod_create(
         entry,
         cluster=ledger.cluster_id(),
@@ -38,17 +61,41 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
         uid=seen.uid,
         node=seen.node,
         priority=seen.priority,
-        aligned=aligned,
+        aligned=found.aligned,
         created_at=seen.created_at or entry.at,
-        unmanaged=not shares,
-        wire={
-            key: seen.annotations[key] for v in config.vendors for key in (v.allocated_key,) if key in seen.annotations
-        },
+        unmanaged=found.unmanaged,
+        wire=_wire(seen, config),
     )
-    pod_rows.shares_write(pod, shares)
-    if unknown:
-        _node_unknown(entry, seen, unknown)
-    elif not shares:
+    pod_rows.shares_write(pod, found.shares)
+    _tell(entry, seen, found)
+    return pod
+
+
+def pod_take_over(entry: Entry, view: View, pod: Pod, seen: PodSeen, config: DeviceConfig) -> None:
+    """Somebody else bound a pod whose row here is unbound: it holds what its annotations state, not what was planned.
+
+    Nothing changes where they state what this platform has reserved, or where nobody wrote any over a reservation.
+    """
+    wire = _wire(seen, config)
+    ours = {key: pod.wire.get(key) for key in wire}
+    if wire == ours and (wire or pod.shares.exists()):
+        return
+    found = stated(seen, models_on(view, seen.node), config)
+    pod_rows.shares_write(pod, found.shares)
+    pod_rows.pod_move(entry, pod, pod.state, aligned=found.aligned, unmanaged=found.unmanaged, wire=wire)
+    _tell(entry, seen, found)
+
+
+def _wire(seen: PodSeen, config: DeviceConfig) -> dict[str, str]:
+    keys = [vendor.allocated_key for vendor in config.vendors]
+    return {key: seen.annotations[key] for key in keys if key in seen.annotations}
+
+
+def _tell(entry: Entry, seen: PodSeen, found: Stated) -> None:
+    """A finding for a pod of which nothing is known; its node takes no more where its annotations are unreadable."""
+    if found.unknown:
+        _node_unknown(entry, seen, found.unknown)
+    elif found.unmanaged:
         findings.finding_raise(
             entry,
             kind="unmanaged-pod",
@@ -56,7 +103,11 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
             message=f"asks for devices on node {seen.node} but was not placed by this platform",
             evidence={"uid": seen.uid},
         )
-    return pod
+
+
+def models_on(view: View, node: str) -> dict[devices.DeviceKey, str]:
+    """Model of each device that the node has."""
+    return {one.key: one.model for one in _devices(view, node)}
 
 
 def _devices(view: View, node: str) -> tuple[devices.Device, ...]:

@@ -89,7 +89,7 @@ def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
 def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
     """Whether the ledger must look at this pod at all. Cheap: called for every pod of every list."""
     if row is None:
-        return _concerns(seen, config) and not seen.terminal and not (seen.facts.deleting and seen.unbound)
+        return concerns(seen, config) and not seen.terminal and not (seen.facts.deleting and seen.unbound)
     if seen.resource_version and seen.resource_version < row.resource_version:
         return False
     if seen.terminal or (seen.facts.deleting and seen.unbound):
@@ -103,7 +103,8 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
     )
 
 
-def _concerns(seen: PodSeen, config: DeviceConfig) -> bool:
+def concerns(seen: PodSeen, config: DeviceConfig) -> bool:
+    """Whether the pod asks for devices, or says that it was given some."""
     return seen.request.asks or any(vendor.allocated_key in seen.annotations for vendor in config.vendors)
 
 
@@ -127,6 +128,8 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
         return _unbound(entry, view, seen)
     if pod is None:
         pod = imports.pod_import(entry, view, seen, config)
+    elif pod.state in pod_rows.UNBOUND:
+        imports.pod_take_over(entry, view, pod, seen, config)
     return _on_node(entry, pod, seen)
 
 
@@ -154,7 +157,9 @@ def _unbound(entry: Entry, view: View, seen: PodSeen) -> bool:
 
 
 def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:
-    if pod.state in pod_rows.UNBOUND or pod.node != seen.node:
+    if pod.state in pod_rows.UNBOUND and not pod.node and not pod.bind_attempt:  # never ours to place: no oddity
+        pod_rows.pod_move(entry, pod, PodState.BOUND, node=seen.node, lease_until=None, expired_node="")
+    elif pod.state in pod_rows.UNBOUND or pod.node != seen.node:
         bindings.pod_put_on(entry, pod, seen.node)
     state = _state_of(seen)
     if _started(seen):

@@ -131,7 +131,7 @@ def _old(row: PodRow) -> bool:
 def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
     """Compare every node, its signs of life and the locks that node annotations carry, and write what is missing on
     nodes; the number of nodes that changed."""
-    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes()) if _managed(one)]
+    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes()) if managed(one)]
     if any(one.agent for one in found):
         liveness.leases_heard(agents_renewed(api))
     changed = _nodes_apply(api, found, config=config, complete=True, fence=fence)
@@ -156,7 +156,7 @@ def nodes_apply(
 ) -> int:
     """Write these node objects, and the label by which narrowing finds them; `complete` means that nodes not among them
     may be gone (each is read before it is retired)."""
-    found = [node_seen.from_object(one, config) for one in objects if _managed(one)]
+    found = [node_seen.from_object(one, config) for one in objects if managed(one)]
     return _nodes_apply(api, found, config=config, complete=complete, fence=fence)
 
 
@@ -175,7 +175,7 @@ def _nodes_apply(
     return changed
 
 
-def _managed(node: Mapping[str, Any]) -> bool:
+def managed(node: Mapping[str, Any]) -> bool:
     """Whether the node has the labels that the operator asks for. One that loses them is left as it is, as in HAMi."""
     labels = (node.get("metadata") or {}).get("labels") or {}
     return all(labels.get(name) == value for name, value in env.current().node_label_selector)
