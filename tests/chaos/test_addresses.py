@@ -127,6 +127,6 @@ def test_a_name_that_no_namespace_can_have_is_refused_by_field(name: str) -> Non
 
 def test_a_quota_of_a_vendor_that_nobody_has_is_refused_instead_of_limiting_nothing() -> None:
     flow.cluster()
-    with pytest.raises(InvalidInput, match="vendor: nvidia is not configured: one of .*NVIDIA"):
+    with pytest.raises(InvalidInput, match="vendor: nvidia is not configured"):
         quotas.quota_set(namespace="mine", selector=Selector("nvidia"), limits=Limits(devices=0), **WHY)
     quotas.quota_set(namespace="mine", selector=Selector("NVIDIA"), limits=Limits(devices=0), **WHY)
