@@ -6,10 +6,10 @@ Values in, values out. Must not know: any one vendor, the pod beyond what `Scene
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hami_platform.domain import conditions, trial
+from hami_platform.domain import conditions, trial, units
 from hami_platform.domain.devices import Device, Share
 from hami_platform.domain.nodes import MAX_CORE_PERCENT, DeviceState, NodeState, PairScores
 from hami_platform.domain.reasons import Reason, Rejection
@@ -73,6 +73,11 @@ def demand(device: Device, ask: DeviceRequest) -> tuple[int, int]:
 def asked(ask: DeviceRequest) -> DeviceRequest:
     """Every amount that is asked must be free."""
     return ask
+
+
+def anything(ask: DeviceRequest) -> DeviceRequest:
+    """No amount must be free: what is free may even be negative, where a device holds more than it has."""
+    return replace(ask, memory_mib=-units.INT32_MAX, memory_percent=None, core_percent=-units.INT32_MAX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ A card may register its dies as devices of their own (`DeviceStrategy` = `die`);
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hami_platform.domain import trial
 from hami_platform.domain.devices import Device
 from hami_platform.domain.nodes import DeviceState, PairScores
 from hami_platform.domain.reasons import Reason
-from hami_platform.domain.strategy import Outcome, Scene, Strategy
+from hami_platform.domain.strategy import Outcome, Scene
 from hami_platform.domain.vendors import base, section
 from hami_platform.domain.vendors.strategies import groups, slots
 
@@ -36,7 +38,7 @@ def declare_all(values: Any) -> tuple[base.Vendor, ...]:
         defaults=base.Defaults(count=0, whole=False, spelled_percent=100),
         selection=base.Selection(use_uuids="vastaitech.com/use-gpuuuid", nouse_uuids="vastaitech.com/nouse-gpuuuid"),
         registered_cores=100,
-        strategy=Strategy(room=slots.any_room, refuses=_refuses, choose=_choose, score=_score),
+        strategy=replace(slots.SLOTS, refuses=_refuses, choose=_choose, score=_score),
     )
     return (vendor,)
 
@@ -57,10 +59,9 @@ def _refuses(t: trial.Trial, scene: Scene) -> Reason | None:
     return Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT if any(one.slots > 0 for one in siblings) else None
 
 
-def _choose(count: int, found: Any, pairs: PairScores) -> tuple[int, ...] | None:
+def _choose(count: int, states: Sequence[DeviceState], pairs: PairScores) -> tuple[int, ...] | None:
     """Dies come from as few cards as possible; whole cards in the order of preference."""
     del pairs
-    states: list[DeviceState] = list(found)
     if not _is_die(states[0].device) or count == 1 or count == len(states):
         return tuple(range(count))
     return groups.largest_first(count, [_card(one.device) for one in states])

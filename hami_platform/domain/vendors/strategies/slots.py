@@ -5,7 +5,7 @@ from __future__ import annotations
 from hami_platform.domain import conditions
 from hami_platform.domain.devices import Device
 from hami_platform.domain.reasons import Reason
-from hami_platform.domain.strategy import Strategy
+from hami_platform.domain.strategy import Strategy, anything
 
 
 def any_room(device: Device, used: conditions.Use, *, memory_mib: int, core_percent: int) -> Reason | None:
@@ -14,5 +14,5 @@ def any_room(device: Device, used: conditions.Use, *, memory_mib: int, core_perc
     return None
 
 
-SLOTS = Strategy(room=any_room)
+SLOTS = Strategy(room=any_room, floor=anything)
 """Source: HAMi v2.10.0, whose fit for such vendors ends after health, type, uuid, slots and mutex."""
