@@ -53,6 +53,7 @@ lint: $(STAMP) ## Check style, types, import contracts, migrations and generated
 	$(BIN)/lint-imports
 	HAMI_STATE_DIR=.state/lint $(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python -m scripts.configuration --check
+	$(BIN)/python -m scripts.manifests --check
 
 .PHONY: format
 format: $(STAMP) ## Format the code and mend what can be mended
@@ -60,8 +61,9 @@ format: $(STAMP) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix $(PACKAGES)
 
 .PHONY: docs
-docs: $(STAMP) ## Write the pages that are made from code
+docs: $(STAMP) ## Write the pages and manifests that are made from code
 	$(BIN)/python -m scripts.configuration
+	$(BIN)/python -m scripts.manifests
 
 .PHONY: control-plane
 control-plane: $(STAMP) ## Build etcd, Kubernetes, kubectl and kwok for the tests, once per version (needs Go)

@@ -58,7 +58,7 @@ class ControlPlane:
         """
         self.stop_scheduler()
         self._configuration = configuration
-        whole = {
+        whole: dict[str, Any] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             # The default of 50 requests a second alone caps binding.
@@ -68,7 +68,7 @@ class ControlPlane:
         }
         path = self.folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(whole))
-        credentials = str(self.kubeconfig("scheduler"))
+        credentials = whole["clientConnection"]["kubeconfig"]
         part = self._run(
             "kube-scheduler",
             f"--config={path}",

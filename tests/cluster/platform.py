@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import yaml
 from psycopg import conninfo, sql
 
 from tests.cluster import access, control_plane, kube, ledger, processes
@@ -30,6 +31,9 @@ CLUSTER = "e2e"
 LISTENERS = ("extender", "webhook")
 ROLES = (*LISTENERS, "watcher", "worker", "beat")
 SCHEDULER_NAME = "hami-scheduler"
+SCHEDULER = access.BASE / "kube-scheduler.yaml"
+# The account of each process; a tool (the probe, management commands) runs where the worker runs.
+ACCOUNTS = {role: role for role in ROLES} | {"extender": "scheduler", "tool": "worker"}
 
 
 class Platform:
@@ -50,8 +54,8 @@ class Platform:
         """Make the database and the credentials, then start every process and hook them into the cluster."""
         with psycopg.connect(self._server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self._database)))
-        token = access.service_account(self.plane.kube)
-        self._kubeconfig = self.plane.write_kubeconfig("platform", {"token": token})
+        access.install(self.plane.kube)
+        self._kubeconfigs = {role: self._kubeconfig(account) for role, account in ACCOUNTS.items()}
         self._server = self.plane.authority.server("platform", ["127.0.0.1", "localhost"])
         self._scheduler_client = self.plane.authority.client("extender-client", user="kube-scheduler")
         self.manage("migrate", "--no-input")
@@ -187,7 +191,7 @@ class Platform:
             "HAMI_REDIS_URL": self._redis_url,
             "HAMI_STATE_DIR": str(self.folder / "state"),
             "HAMI_SECRET_KEY": "only-for-acceptance-tests",
-            "HAMI_KUBECONFIG": str(self._kubeconfig),
+            "HAMI_KUBECONFIG": str(self._kubeconfigs[role]),
             "HAMI_KUBE_QPS": "1000",
             "HAMI_KUBE_BURST": "1000",
             "HAMI_SCHEDULER_NAME": SCHEDULER_NAME,
@@ -196,7 +200,8 @@ class Platform:
             "HAMI_TLS_CERT_FILE": str(self._server.certificate),
             "HAMI_TLS_KEY_FILE": str(self._server.key),
             "HAMI_TLS_CLIENT_CA_FILE": str(self.plane.authority.certificate),
-            "HAMI_OWNED_KEY_WRITERS": f"{access.USER},{access.PLUGIN_USER}",
+            "HAMI_OWNED_KEY_WRITERS": access.PLUGIN_USER,
+            "HAMI_POD_NAMESPACE": access.NAMESPACE,
         }
 
     def _register(self) -> None:
@@ -210,29 +215,27 @@ class Platform:
         ).stdout
         access.apply(self.plane.kube, text)
 
+    def _kubeconfig(self, account: str) -> Path:
+        token = access.token(self.plane.kube, account)
+        return self.plane.write_kubeconfig(f"platform-{account}", {"token": token})
+
     def _scheduler_configuration(self) -> dict[str, Any]:
+        """The deployed one, with this run's addresses and credentials, and the default profile that the cluster lacks."""
         client = self._scheduler_client
-        extender = {
+        deployed: dict[str, Any] = yaml.safe_load(SCHEDULER.read_text(encoding="utf-8"))
+        (extender,) = deployed["extenders"]
+        extender |= {
             "urlPrefix": f"https://127.0.0.1:{self.ports['extender']}",
-            "filterVerb": "filter",
-            "bindVerb": "bind",
-            "nodeCacheCapable": True,
-            "weight": 1,
-            "httpTimeout": "30s",
-            # An extender that may be ignored places pods with nobody counting their devices.
-            "ignorable": False,
             "enableHTTPS": True,
             "tlsConfig": {
                 "caFile": str(self.plane.authority.certificate),
                 "certFile": str(client.certificate),
                 "keyFile": str(client.key),
             },
-            "managedResources": [
-                {"name": name, "ignoredByScheduler": True} for name in self.ledger.managed_resources()
-            ],
         }
-        profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": SCHEDULER_NAME}]
-        return {"profiles": profiles, "extenders": [extender]}
+        deployed["profiles"].insert(0, {"schedulerName": "default-scheduler"})
+        deployed["clientConnection"]["kubeconfig"] = str(self._kubeconfigs["extender"])
+        return deployed
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.plane.authority.certificate))
