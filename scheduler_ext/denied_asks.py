@@ -5,12 +5,11 @@ Written in batches off the hot path. Must not know: why they were denied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection as database
 from django.db import models, transaction
-from django.utils import timezone
 
 from accounting import ledger
 from accounting.models import DeniedAsk
@@ -26,7 +25,6 @@ class Denied:
     namespace: str
     owner: str
     message: str
-    at: datetime = field(default_factory=timezone.now)
 
 
 def keep(namespace: str, owner: str, message: str) -> None:
@@ -40,21 +38,22 @@ def write(batch: list[Denied]) -> None:
     times = {key: sum((one.namespace, one.owner) == key for one in batch) for key in latest}
     try:
         cluster = ledger.cluster_id()
+        now = ledger.database_time()
         with transaction.atomic():
             for key in sorted(latest):
-                _write(cluster, latest[key], times[key])
+                _write(cluster, latest[key], times[key], now)
     finally:
         if not database.in_atomic_block:
             database.close()
 
 
-def _write(cluster: int, one: Denied, times: int) -> None:
+def _write(cluster: int, one: Denied, times: int, now: datetime) -> None:
     rows = DeniedAsk.objects.filter(cluster=cluster, namespace=one.namespace, owner=one.owner)
     message = one.message[:MESSAGE_MAX]
-    if not rows.update(message=message, last_at=one.at, times=models.F("times") + times):
+    if not rows.update(message=message, last_at=now, times=models.F("times") + times):
         fresh = DeniedAsk(
-            cluster_id=cluster, namespace=one.namespace, owner=one.owner[:320], message=message, first_at=one.at,
-            last_at=one.at, times=times,
+            cluster_id=cluster, namespace=one.namespace, owner=one.owner[:320], message=message, first_at=now,
+            last_at=now, times=times,
         )  # fmt: skip
         DeniedAsk.objects.bulk_create([fresh], ignore_conflicts=True)
 

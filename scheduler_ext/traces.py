@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import connection as database
 from django.db import models, transaction
-from django.utils import timezone
 
 from accounting import ledger
 from accounting.models import Refusal, Trace
@@ -46,7 +45,6 @@ class Decided:
     summary: str = ""
     revision: int = 0
     decision: place.Decision | None = None
-    at: datetime = field(default_factory=timezone.now)
 
     @property
     def key(self) -> Key:
@@ -71,12 +69,13 @@ def write(batch: Iterable[Decided]) -> None:
         times[one.key] = times.get(one.key, 0) + 1
     try:
         cluster = ledger.cluster_id()
-        rows = {key: _row(one) for key, one in latest.items()}
+        now = ledger.database_time()  # ages are compared with it: a process whose clock is off must not shorten them
+        rows = {key: _row(one, now) for key, one in latest.items()}
         with transaction.atomic():
             _traces(cluster, latest, rows, times)
             Refusal.objects.filter(cluster=cluster, pod_uid__in=placed).delete()
             for uid in sorted(last):
-                _refusal(cluster, last[uid])
+                _refusal(cluster, last[uid], now)
     finally:
         if not database.in_atomic_block:
             database.close()
@@ -97,22 +96,22 @@ def _traces(cluster: int, latest: Mapping[Key, Decided], rows: Mapping[Key, Any]
 def _fresh(cluster: int, one: Decided, row: Mapping[str, Any], times: int) -> Trace:
     return Trace(
         cluster_id=cluster, pod_uid=one.uid, verdict=one.verdict, reason=one.reason, namespace=one.namespace,
-        pod_name=one.pod, first_at=one.at, times=times, **row,
+        pod_name=one.pod, first_at=row["last_at"], times=times, **row,
     )  # fmt: skip
 
 
-def _refusal(cluster: int, one: Decided) -> None:
+def _refusal(cluster: int, one: Decided, now: datetime) -> None:
     """The pod's last refusal; the rows of placed pods are gone already."""
     if one.verdict != REFUSED:
         return
     never = one.decision is not None and _hopeless.never_fits(one.namespace, one.decision)
     values = {
-        "revision": one.revision, "at": one.at, "reason": one.reason, "summary": _summary(one), "never_fits": never,
+        "revision": one.revision, "at": now, "reason": one.reason, "summary": _summary(one), "never_fits": never,
     }  # fmt: skip
-    since = {"never_fits_since": one.at if never else None}
+    since = {"never_fits_since": now if never else None}
     rows = Refusal.objects.filter(cluster=cluster, pod_uid=one.uid)
     if not rows.update(**values):
-        fresh = Refusal(cluster_id=cluster, pod_uid=one.uid, since=one.at, **values, **since)
+        fresh = Refusal(cluster_id=cluster, pod_uid=one.uid, since=now, **values, **since)
         Refusal.objects.bulk_create([fresh], ignore_conflicts=True)
     elif never:
         rows.filter(never_fits_since=None).update(**since)
@@ -144,11 +143,11 @@ class Hopeless:
         return never
 
 
-def _row(one: Decided) -> dict[str, Any]:
+def _row(one: Decided, now: datetime) -> dict[str, Any]:
     detail = _detail(one)
     digest = hashlib.sha256(repr((one.key, one.revision, sorted(detail.items()))).encode()).hexdigest()
     return {
-        "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": one.at, "inputs_hash": digest,
+        "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": now, "inputs_hash": digest,
     }  # fmt: skip
 
 

@@ -5,16 +5,24 @@
 | `/filter` about a pod that has ended | an error; no device is held for it |
 | containers that a webhook after ours put in front | the pod's inits still give back what they held |
 | a constraint that was changed after admission | the wake judges by it |
+| the clock of the process that refused (an hour behind) | ages count by the database's |
 | a create that lost against another of the same name | its pod competes for quota like any other |
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+import time_machine
+from django.utils import timezone
 
 from accounting import live_view
-from accounting.services import bindings, observe
+from accounting.models import Refusal
+from accounting.services import bindings, leases, observe
 from tests.accounting import flow, kube_objects
+from tests.scheduler_ext.world import World, container
+from tests.scheduler_ext.world import pod as new_pod
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.ledger]
 
@@ -75,3 +83,14 @@ def test_of_two_creates_under_one_name_only_one_holds_quota() -> None:
     assert (flow.state(first), flow.state(second)) == ("waiting", "claimed")
     assert flow.charged_mib() == 1000
     flow.view_is_true()
+
+
+def test_a_process_whose_clock_is_behind_suspends_no_claim(world: World) -> None:
+    """A pod that can never run keeps its claim for ten minutes by the database's clock, whatever a process's says."""
+    made = world.create(new_pod("huge", container(gpu=1, gpumem=90000)))
+    with time_machine.travel(timezone.now() - timedelta(hours=1)):
+        world.filter(made)
+        world.flush()
+    assert Refusal.objects.get().never_fits
+    leases.leases_tick()
+    assert flow.state(made) == "claimed"
