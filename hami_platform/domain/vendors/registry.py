@@ -9,6 +9,7 @@ from hami_platform.domain import errors
 from hami_platform.domain.vendors import (
     amd,
     ascend,
+    awsneuron,
     base,
     biren,
     cambricon,
@@ -32,6 +33,7 @@ DECLARATIONS: Mapping[str, Declare] = {
     biren.CONFIG_KEY: biren.declare_all,
     iluvatar.CONFIG_KEY: iluvatar.declare_all,
     kunlun.CONFIG_KEY: kunlun.declare_all,
+    awsneuron.CONFIG_KEY: awsneuron.declare_all,
     ascend.CONFIG_KEY: ascend.declare_all,
 }
 """Section of the device configuration -> the vendors declared by it. None for the section: the chart's defaults."""
