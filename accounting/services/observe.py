@@ -7,7 +7,9 @@ stored resourceVersion is ignored. A stale list frees nothing: absence is `pods_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -28,27 +30,39 @@ from hami_platform.domain.wire import pod_facts
 
 log = logs.get(__name__)
 
-BATCH = 50
-"""Pods per ledger transaction: keeps the Clock for a few milliseconds."""
+HOLD_S = 0.01
+"""How long one ledger transaction goes on taking pods: whoever else needs the Clock waits so long and one pod more."""
+
+GONE = 5
+"""Pods that end in one ledger transaction: about as long."""
 
 
 def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
     """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced,
     LedgerUnavailable."""
     view = live_view.live().refresh()
-    waiting = iter([one for one in seen if differs(view.pod(one.uid), one, config)])
+    waiting = deque(one for one in seen if differs(view.pod(one.uid), one, config))
     changed = 0
-    while batch := list(islice(waiting, BATCH)):
+    while waiting:
+        taken: list[PodSeen] = []
         try:
-            changed += _batch(batch, config, fence)
+            changed += _batch(_turn(waiting, taken), config, fence)
         except DataError:
-            changed += sum(_alone(one, config, fence) for one in batch)
+            changed += sum(_alone(one, config, fence) for one in taken)
     return changed
 
 
-def _batch(batch: Sequence[PodSeen], config: DeviceConfig, fence: int | None) -> int:
+def _turn(waiting: deque[PodSeen], taken: list[PodSeen]) -> Iterator[PodSeen]:
+    """The next pods for one transaction: one at least, then as many as HOLD_S allows. `taken` says which."""
+    until = time.monotonic() + HOLD_S
+    while waiting and (not taken or time.monotonic() < until):
+        taken.append(waiting.popleft())
+        yield taken[-1]
+
+
+def _batch(pods: Iterable[PodSeen], config: DeviceConfig, fence: int | None) -> int:
     with ledger.transaction(cause="pods_observe", fence=fence) as entry:
-        return sum(_observe(entry, live_view.live().refresh(), one, config) for one in batch)
+        return sum(_observe(entry, live_view.live().refresh(), one, config) for one in pods)
 
 
 def _alone(one: PodSeen, config: DeviceConfig, fence: int | None) -> int:
@@ -77,7 +91,7 @@ def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
     view = live_view.live().refresh()
     known = iter([uid for uid in uids if view.pod(uid) is not None])
     ended = 0
-    while batch := list(islice(known, BATCH)):
+    while batch := list(islice(known, GONE)):
         with ledger.transaction(cause="pods_gone", fence=fence) as entry:
             rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in=batch).exclude(state=PodState.ENDED)
             for pod in rows:

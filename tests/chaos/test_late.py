@@ -6,6 +6,7 @@
 | containers that a webhook after ours put in front | the pod's inits still give back what they held |
 | a constraint that was changed after admission | the wake judges by it |
 | the clock of the process that refused (an hour behind) | ages count by the database's |
+| a list of many new pods | one transaction each few milliseconds |
 | a create that lost against another of the same name | its pod competes for quota like any other |
 """
 
@@ -94,3 +95,13 @@ def test_a_process_whose_clock_is_behind_suspends_no_claim(world: World) -> None
     assert Refusal.objects.get().never_fits
     leases.leases_tick()
     assert flow.state(made) == "claimed"
+
+
+def test_a_list_of_many_pods_leaves_the_clock_to_others_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow.cluster()
+    before = live_view.live().refresh().clock.revision
+    monkeypatch.setattr(observe, "HOLD_S", 0.0)
+    pods = [kube_objects.pod(f"p{number}", mem=10) for number in range(20)]
+    assert flow.show(*pods) == 20
+    assert live_view.live().refresh().clock.revision == before + 20
+    flow.view_is_true()
