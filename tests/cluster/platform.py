@@ -220,7 +220,7 @@ class Platform:
         return self.plane.write_kubeconfig(f"platform-{account}", {"token": token})
 
     def _scheduler_configuration(self) -> dict[str, Any]:
-        """The deployed one, with this run's addresses and credentials, and the default profile that the cluster lacks."""
+        """The deployed one, with this run's addresses and credentials and the default profile too."""
         client = self._scheduler_client
         deployed: dict[str, Any] = yaml.safe_load(SCHEDULER.read_text(encoding="utf-8"))
         (extender,) = deployed["extenders"]

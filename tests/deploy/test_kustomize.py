@@ -1,0 +1,82 @@
+"""What kustomize makes of deploy/: references that meet, and components that change what they say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts import manifests as made
+from tests.deploy import manifests
+from tests.deploy.manifests import DEPLOY, Manifest
+
+
+def of_kind(objects: list[Manifest], kind: str) -> list[Manifest]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def base() -> list[Manifest]:
+    return manifests.built(DEPLOY / "base")
+
+
+def with_component(folder: Path, component: str) -> list[Manifest]:
+    """The base with one component, from a folder of somebody's own."""
+
+    def relative(target: Path) -> str:
+        return os.path.relpath(target, folder.resolve())
+
+    body = {"resources": [relative(DEPLOY / "base")], "components": [relative(DEPLOY / "components" / component)]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+    return manifests.built(folder)
+
+
+def test_every_configmap_that_a_pod_reads_is_made(base: list[Manifest]) -> None:
+    there = {one["metadata"]["name"] for one in of_kind(base, "ConfigMap")}
+    read = set()
+    for work in manifests.workloads(base):
+        read |= {volume["configMap"]["name"] for volume in manifests.pod_of(work)["volumes"] if "configMap" in volume}
+        for one in manifests.containers(work):
+            read |= {source["configMapRef"]["name"] for source in one.get("envFrom", ())}
+    assert read == there
+    assert len(there) == 3
+
+
+def test_every_account_of_a_pod_and_of_a_binding_is_made(base: list[Manifest]) -> None:
+    there = {one["metadata"]["name"] for one in of_kind(base, "ServiceAccount")}
+    assert {manifests.pod_of(work)["serviceAccountName"] for work in manifests.workloads(base)} == there
+    bindings = of_kind(base, "ClusterRoleBinding") + of_kind(base, "RoleBinding")
+    assert {subject["name"] for one in bindings for subject in one["subjects"]} <= there
+
+
+def test_our_own_objects_lie_in_one_namespace(base: list[Manifest]) -> None:
+    rights = {"Role", "RoleBinding"}  # also in the namespaces of what they are about
+    spaces = {one["metadata"].get("namespace") for one in base if one["kind"] not in rights}
+    assert spaces == {"hami-system", None}
+
+
+def test_the_example_and_the_migration_build() -> None:
+    assert manifests.workloads(manifests.built(DEPLOY / "example"))
+    assert [one["kind"] for one in manifests.built(DEPLOY / "migrate")] == ["Job"]
+
+
+def test_with_hamis_plugin_there_is_no_agent_and_the_plugin_may_write(tmp_path: Path) -> None:
+    objects = with_component(tmp_path, "hami-plugin")
+    assert of_kind(objects, "DaemonSet") == []
+    (webhook,) = of_kind(objects, "MutatingWebhookConfiguration")
+    assert webhook == manifests.documents(made.WEBHOOK_HAMI)[0]
+    (settings,) = [
+        one
+        for one in of_kind(objects, "ConfigMap")
+        if "HAMI_CLUSTER" in one["data"] and "HAMI_ALLOWED_HOSTS" in one["data"]
+    ]
+    assert settings["data"]["HAMI_OWNED_KEY_WRITERS"] == made.HAMI_PLUGIN
+
+
+def test_cert_manager_injects_into_the_webhook_configuration_and_changes_nothing_else(tmp_path: Path) -> None:
+    (webhook,) = of_kind(with_component(tmp_path, "cert-manager"), "MutatingWebhookConfiguration")
+    annotations = webhook["metadata"].pop("annotations")
+    assert annotations == {"cert-manager.io/inject-ca-from": "hami-system/hami-platform-tls"}
+    assert webhook == manifests.documents(made.WEBHOOK)[0]
