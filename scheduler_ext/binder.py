@@ -68,7 +68,7 @@ class Binder:
 
     def _send(self, call: calls.KubeCall[T]) -> T:
         """Ask the API server, without a database connection in hand."""
-        _rest()
+        rest()
         return self._api.send(call, timeout_s=CALL_S)
 
     def bind(self, args: protocol.BindArgs) -> str:
@@ -135,7 +135,7 @@ class Binder:
                 waited = f"timed out after {self._patience_s:g}s waiting for node {ask.node} to be unlocked"
                 return replace(begun, message=f"{waited}: {begun.message}")
             self._ask_holder(begun.holder)
-            _rest()
+            rest()
             self._pause.wait(pause_s)
             pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
 
@@ -149,7 +149,7 @@ class Binder:
             return bindings.BindRefused(message, retry=True, holder=held.pod_uid)
         if mode != locks.ANNOTATION:
             return self._begun(ask, mode, "")
-        _rest()
+        rest()
         try:
             taken = self._locks[key].take(ask.node, pod, mine=held is not None and held.pod_uid == ask.uid)
         except errors.KubeError as error:
@@ -191,7 +191,7 @@ class Binder:
             return
         if key != SHARED_LOCK and not value:
             return  # it names nobody, so it may be another pod's by now; it lapses soon
-        _rest()
+        rest()
         try:
             self._locks[key].release(ask.node, ask.owner, value=value)
         except errors.KubeError as error:
@@ -288,7 +288,7 @@ def _annotation_lock(api: ports.Api, key: str, timeout_s: float) -> node_lock.An
     return node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=limit_s, key=key)
 
 
-def _rest() -> None:
+def rest() -> None:
     """Give the thread's database connection back to the pool while it waits for somebody else."""
     if database.vendor == "postgresql" and not database.in_atomic_block:
         database.close()

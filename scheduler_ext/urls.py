@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from hami_platform import env
-from scheduler_ext import extender, health, webhook
+from scheduler_ext import extender, health, refit, webhook
 
 HEALTH = [
     path("healthz", health.healthz),
@@ -16,7 +16,10 @@ EXTENDER = [
     path("filter", extender.FilterView.as_view()),
     path("bind", extender.BindView.as_view()),
 ]
-WEBHOOK = [path("webhook", webhook.WebhookView.as_view())]
+WEBHOOK = [
+    path("webhook", webhook.WebhookView.as_view()),
+    path("refit", refit.RefitView.as_view()),
+]
 
 
 def routes(role: str) -> list[URLPattern]:

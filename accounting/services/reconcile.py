@@ -22,6 +22,7 @@ from accounting.services import (
     node_seen,
     nodes,
     observe,
+    refits,
     seen,
 )
 from accounting.services.node_seen import NodeSeen
@@ -56,6 +57,7 @@ def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = 
     found = [seen.from_object(pod, config) for pod in listed(api, calls.pods())]
     changed = observe.pods_observe(found, config=config, fence=fence)
     changed += missing_release(api, before, {one.uid for one in found}, fence=fence)
+    changed += refits.refits_settle(api, config=config)
     return changed + bindings_settle(api, config=config, fence=fence)
 
 
