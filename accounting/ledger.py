@@ -269,6 +269,17 @@ def snapshot() -> Iterator[None]:
                 cursor.execute("ROLLBACK")
 
 
+@contextmanager
+def losable() -> Iterator[None]:
+    """A transaction of rows outside the ledger whose commit does not wait for the disk: after a crash of the database
+    server the last of them may be missing, never half of one."""
+    with db.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit = off")
+        yield
+
+
 def incarnation_draw(entry: Entry) -> None:
     """Start a new history: the database was restored or replaced. Nothing is ready until a full compare with the API
     server."""

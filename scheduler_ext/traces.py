@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection as database
-from django.db import models, transaction
+from django.db import models
 
 from accounting import ledger
 from accounting.models import Refusal, Trace
@@ -71,7 +71,7 @@ def write(batch: Iterable[Decided]) -> None:
         cluster = ledger.cluster_id()
         now = ledger.database_time()  # ages are compared with it: a process whose clock is off must not shorten them
         rows = {key: _row(one, now) for key, one in latest.items()}
-        with transaction.atomic():
+        with ledger.losable():
             _traces(cluster, latest, rows, times)
             Refusal.objects.filter(cluster=cluster, pod_uid__in=placed).delete()
             for uid in sorted(last):
