@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_platform.domain import fit, nodes, place, quota, score
+from hami_platform.domain import errors, fit, nodes, place, quota, score
 from hami_platform.domain.devices import ContainerKind, Device, Held
 from hami_platform.domain.nodes import DeviceState, NodeState
 from hami_platform.domain.requests import Constraints, ContainerRequest, DeviceRequest, PodRequest
 from hami_platform.domain.strategy import Outcome, Strategy
 from hami_platform.domain.terms import terms_of
-from hami_platform.domain.vendors import registry
+from hami_platform.domain.vendors import base, parse, registry
 from hami_platform.domain.vendors.strategies import groups
 
 CONFIG = registry.default_config()
@@ -82,29 +82,30 @@ def test_a_vendors_score_decides_on_the_node(neutral: bool, node_policy: str, ex
     assert {name for name, _ in found.fitting} == {"a", "b"}
 
 
-ASKS = st.builds(
-    DeviceRequest,
-    st.sampled_from([vendor.word for vendor in CONFIG.vendors]),
-    st.integers(1, 3),
-    st.sampled_from([0, 1, 500, 1000]),
-    st.sampled_from([None, 1, 50, 100]),
-    st.sampled_from([0, 1, 50, 100]),
-)
+@st.composite
+def requested(draw: st.DrawFn, vendor: base.Vendor) -> PodRequest:
+    """What a pod can ask of a vendor, as it is read."""
+    names = vendor.resources
+    limits = {names.count: str(draw(st.integers(1, 3)))}
+    for name in filter(None, (names.memory, names.cores)):
+        if draw(st.booleans()):
+            limits[name] = str(draw(st.sampled_from([1, 2, 16, 96, 500])))
+    pod = {"spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}}
+    try:
+        return parse.pod_request(pod, CONFIG)
+    except errors.RequestError:
+        return PodRequest(())
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[NodeState, PodRequest]:
-    ask = draw(ASKS)
+    vendor = draw(st.sampled_from(CONFIG.vendors))
+    held = st.tuples(st.integers(0, 4), st.sampled_from([0, 500, 1000]), st.sampled_from([0, 3, 50, 100]))
     states = [
-        DeviceState(
-            device(i, ask.vendor, draw(st.sampled_from([0, 16, 64, 100, 304]))),
-            Held(
-                *draw(st.tuples(st.integers(0, 4), st.sampled_from([0, 500, 1000]), st.sampled_from([0, 8, 50, 100])))
-            ),
-        )
+        DeviceState(device(i, vendor.word, draw(st.sampled_from([0, 3, 16, 64, 100, 304]))), Held(*draw(held)))
         for i in range(draw(st.integers(0, 3)))
     ]
-    return NodeState.of("n", states), PodRequest((ContainerRequest("c", ContainerKind.APP, (ask,)),))
+    return NodeState.of("n", states), draw(requested(vendor))
 
 
 @given(cases())

@@ -29,7 +29,7 @@ def whole_cards() -> strategy.Strategy:
     def serve(scene: strategy.Scene) -> Sequence[strategy.Grant] | reasons.Rejection:
         return _serve(scene, _idle, _all_of)
 
-    return strategy.Strategy(serve=serve, floor=_any_cores, score=_score)
+    return strategy.Strategy(serve=serve, floor=strategy.anything, score=_score)
 
 
 def equal_shares() -> strategy.Strategy:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
-from hami_platform.domain import conditions, reasons, requests, strategy, trial
+from hami_platform.domain import conditions, reasons, strategy, trial
 from hami_platform.domain.vendors.strategies import passing
 
 Reason = reasons.Reason
@@ -71,9 +70,4 @@ def lowest(mask: int, count: int) -> int:
     return found
 
 
-def _floor(ask: requests.DeviceRequest) -> requests.DeviceRequest:
-    """A mask says nothing of how much is free."""
-    return replace(ask, core_percent=passing.NO_CORES)
-
-
-NEURON = strategy.Strategy(serve=_serve, floor=_floor)
+NEURON = strategy.Strategy(serve=_serve, floor=strategy.anything)
