@@ -44,6 +44,7 @@ class Entry:
     cause: str
     actor: str
     rows: list[Journal] = field(default_factory=list)
+    depth: int = 0
 
     def record(self, kind: str, key: str | int, **values: Any) -> None:
         """Journal that the row `key` of `kind` changed; `values` are what readers of the activity want to see."""
@@ -120,17 +121,19 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Ite
     """Run the block as the ledger's one writer; journal what it records; commit, or leave no trace.
 
     May be nested: the inner block joins the outer one's revision, under a savepoint. `fence` is the watcher epoch
-    that must still
-    be current (Fenced otherwise). Raises LedgerUnavailable when the database or the Clock cannot be had in time.
+    that must still be current (Fenced otherwise). Raises LedgerUnavailable when the database or the Clock cannot be
+    had in time.
     """
     running: Entry | None = getattr(_local, "entry", None)
     if running is not None:
         yield from _nested(running)
         return
     breaker.check()
+    depth = len(connection.atomic_blocks)
     try:
         with db.atomic():
             entry = _take_clock(cause, actor, fence)
+            entry.depth = depth
             _local.entry = entry
             try:
                 with guard.writing():
@@ -162,6 +165,16 @@ def _take_clock(cause: str, actor: str, fence: int | None) -> Entry:
     if fence is not None and not ProcessLease.objects.filter(cluster_id=cluster, name=WATCHER, epoch=fence).exists():
         raise Fenced(f"watcher epoch {fence} is over")
     return Entry(clock, clock.revision + 1, at, cause, actor)
+
+
+def revocable() -> bool:
+    """Whether this thread is inside a database transaction that is not the ledger's own (an admin view's): what ledger
+    transactions in it have written can still be rolled back, so nobody else may be shown it. A test case's own
+    does not count."""
+    around = list(connection.atomic_blocks)
+    if (running := current()) is not None:
+        around = around[: running.depth]
+    return any(not getattr(block, "_from_testcase", False) for block in around)  # Django's mark, as for durable blocks
 
 
 def current() -> Entry | None:

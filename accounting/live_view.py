@@ -46,6 +46,8 @@ class LiveView:
     def refresh(self) -> View:
         """The View folded through the last committed revision. Inside a ledger transaction it is exact until commit.
 
+        Inside somebody else's transaction it also has what that one has written, for this caller's eyes only.
+
         Raises ledger.LedgerUnavailable.
         """
         if ledger.current() is None:
@@ -54,7 +56,7 @@ class LiveView:
             while True:
                 base = self._view
                 found = self._next(base)
-                if found is base or self._publish(base, found):
+                if found is base or ledger.revocable() or self._publish(base, found):
                     return found
         except (OperationalError, InterfaceError, InternalError) as fault:
             if not ledger.lost(fault):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from django.db import transaction
 
@@ -75,6 +77,20 @@ def test_an_admin_view_s_own_transaction_may_surround_several() -> None:
         tenants.tenant_save(name="a", reason="test", actor="ann")
         tenants.tenant_save(name="b", reason="test", actor="ann")
     assert live_view.live().refresh().clock.revision == before + 2
+    flow.view_is_true()
+
+
+def test_what_a_surrounding_transaction_may_still_roll_back_is_shown_to_nobody_else() -> None:
+    flow.cluster()
+    before = live_view.live().refresh()
+    with contextlib.suppress(ZeroDivisionError), transaction.atomic():
+        tenants.tenant_save(name="a", reason="test", actor="ann")
+        tenants.tenant_save(name="b", parent="a", reason="test", actor="ann")
+        assert len(live_view.live().refresh().tenants) == 2, "its own writer sees them"
+        assert live_view.live().now is before
+        raise ZeroDivisionError
+    assert live_view.live().refresh() is before
+    assert before.ready
     flow.view_is_true()
 
 
