@@ -151,11 +151,11 @@ class Refitter:
                 return self._moved(ask, begun)
             except errors.Conflict as error:
                 why = str(error)
-                self._settle(ask, pod)  # the patch was refused: all is as it was read, in this row at least
+                self._settle(ask, begun, pod)  # the patch was refused: this row is as it was read
             except errors.Ambiguous as error:
                 return self._doubtful(ask, begun, str(error))
             except errors.KubeError as error:
-                self._settle(ask, pod)
+                self._settle(ask, begun, pod)
                 return RefitAnswer(False, failure_reason=f"the annotations cannot be written: {error}")
         return RefitAnswer(False, failure_reason=f"the pod kept changing: {why}")
 
@@ -185,16 +185,16 @@ class Refitter:
     def _moved(self, ask: refits.RefitAsk, plan: refits.RefitPlan) -> RefitAnswer:
         """Written. What the ledger cannot let go of now, it lets go of at the next pass."""
         try:
-            refits.refit_settle(uid=ask.uid, annotations=plan.annotations, config=self._config)
+            refits.refit_settle(uid=ask.uid, annotations=plan.annotations, config=self._config, at=plan.at)
         except ledger.LedgerUnavailable as error:
             _log.warning("refit_unsettled", uid=ask.uid, error=str(error))
         where = f"from [{','.join(plan.before)}] to [{','.join(plan.after)}]"
         _tell(ask, SUCCEEDED, f"NUMA refit moved container {ask.container_index} {where}", events.NORMAL)
         return RefitAnswer(True, plan.row)
 
-    def _settle(self, ask: refits.RefitAsk, pod: Mapping[str, Any]) -> None:
+    def _settle(self, ask: refits.RefitAsk, plan: refits.RefitPlan, pod: Mapping[str, Any]) -> None:
         notes = pod["metadata"].get("annotations") or {}
-        refits.refit_settle(uid=ask.uid, annotations=notes, config=self._config)
+        refits.refit_settle(uid=ask.uid, annotations=notes, config=self._config, at=plan.at)
 
     def _doubtful(self, ask: refits.RefitAsk, plan: refits.RefitPlan, why: str) -> RefitAnswer:
         """The annotations may have been written, or may still be: make sure, or keep both sides until somebody can."""

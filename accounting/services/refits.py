@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod
-from accounting.services import claims, findings, placements, pod_rows
+from accounting.services import claims, findings, placements, pod_rows, usage
 from accounting.services.seen import PodSeen, storable
 from hami_platform import logs
 from hami_platform.domain import devices, fit, lifecycle, quota, requests, terms
@@ -56,12 +56,13 @@ class RefitAsk:
 @dataclass(frozen=True, slots=True)
 class RefitPlan:
     """What to write into the pod's annotations; until `refit_settle` both sides are held. row: the container's new
-    devices as text."""
+    devices as text. at: tells this refit from later ones of the same pod."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
     row: str
     annotations: dict[str, str]
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +115,20 @@ def refit_begin(*, ask: RefitAsk, seen: PodSeen, config: DeviceConfig) -> Begun:
         if isinstance(found, RefitRefused):
             return found
         _hold_both(entry, row, own, found)
-        return _plan(own, found, texts, vendor, ask.container_index)
+        return _plan(own, found, texts, vendor, entry.at)
 
 
-def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConfig) -> tuple[str, ...]:
+def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConfig, at: str = "") -> tuple[str, ...]:
     """Let go of the side that the pod's annotations do not name; the uuids that the container has now.
 
-    annotations: as they certainly are. Empty where nothing was open, or where they name neither side: then both stay
-    held, with a Finding. Raises ledger.LedgerUnavailable.
+    annotations: as they certainly are. at: a plan's, to settle that refit and no later one. Empty where nothing was
+    open, or where they name neither side: then both stay held, with a Finding. Raises ledger.LedgerUnavailable.
     """
     with ledger.transaction(cause="refit_settle") as entry:
         pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=uid).first()
         row = live_view.live().refresh().pod(uid)
         mark = pod.wire.get(MARK) if pod is not None else None
-        if pod is None or row is None or not isinstance(mark, dict):
+        if pod is None or row is None or not isinstance(mark, dict) or at not in ("", mark["at"]):
             return ()
         key = config.vendor(VENDOR).allocated_key
         text = storable(annotations).get(key, "")
@@ -140,6 +141,7 @@ def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConf
         pod_rows.shares_write(pod, _in_order([*others, *(kept[uuid] for uuid in named)]))
         wire = {name: value for name, value in pod.wire.items() if name != MARK} | {key: text}
         pod_rows.pod_move(entry, pod, pod.state, wire=wire)
+        usage.intervals_write(entry, pod)
         findings.finding_close(entry, kind="refit-unsettled", subject=str(pod), repair="settled")
         return named
 
@@ -307,14 +309,17 @@ def _hold_both(entry: Entry, row: PodRow, own: Sequence[devices.Share], new: Seq
 
 
 def _plan(
-    own: Sequence[devices.Share], new: Sequence[devices.Share], texts: _Texts, vendor: Vendor, index: int
+    own: Sequence[devices.Share], new: Sequence[devices.Share], texts: _Texts, vendor: Vendor, at: datetime
 ) -> RefitPlan:
+    index = own[0].container_index
     row = tuple(_wire_row(one, vendor) for one in new)
     written = {
         key: pod_devices.encode([*rows[:index], row, *rows[index + 1 :]])
         for key, rows in ((vendor.to_allocate_key, texts.waiting), (vendor.allocated_key, texts.allocated))
     }
-    return RefitPlan(tuple(one.uuid for one in own), tuple(one.uuid for one in new), _row_text(new, vendor), written)
+    return RefitPlan(
+        tuple(one.uuid for one in own), tuple(one.uuid for one in new), _row_text(new, vendor), written, at.isoformat()
+    )
 
 
 def _row_text(shares: Sequence[devices.Share], vendor: Vendor) -> str:

@@ -12,30 +12,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from accounting import guard, ledger, live_view
-from accounting.models import Finding, Pod
-from accounting.services import audit, cluster_api, quotas, reconcile, refits
+from accounting import guard, ledger
+from accounting.models import Finding, Pod, UsageInterval
+from accounting.services import cluster_api, quotas, reconcile, refits, seen
 from accounting.services.device_config import device_config
 from hami_platform import env
 from hami_platform.domain import quota
-from hami_platform.domain.devices import Device
-from hami_platform.domain.wire import node_register
 from scheduler_ext import refit
 from tests import builders
-from tests.scheduler_ext.world import AGENT, Obj, World, container, pod, row, total_mib
+from tests.scheduler_ext.refitting import (
+    ALLOCATED,
+    TO_ALLOCATE,
+    TOKEN,
+    ask,
+    bound,
+    cards,
+    clean,
+    four,
+    held,
+    other,
+    uuids,
+)
+from tests.scheduler_ext.world import Obj, World, container, pod, row, total_mib
 
 pytestmark = pytest.mark.ledger
 
-TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
 POD = r"/pods/p$"
-TOKEN = "the-installation's"
 
 
 @pytest.fixture(autouse=True)
@@ -44,63 +51,6 @@ def with_token() -> Iterator[None]:
     with env.override(internal_token=TOKEN):
         yield
     refit.the_refitter.cache_clear()
-
-
-def cards(world: World, *found: Device) -> None:
-    """n1 has these cards now."""
-    note = {"hami.io/node-nvidia-register": node_register.encode(found)}
-    world.patch("/api/v1/nodes/n1", {"metadata": {"annotations": note, "labels": AGENT}})
-    world.compare()
-
-
-def four(world: World, **kwargs: Any) -> None:
-    cards(world, *(builders.device(f"GPU-{name}", index=index, **kwargs) for index, name in enumerate("abcd")))
-
-
-def bound(world: World, body: Obj | None = None) -> Obj:
-    """A pod that waits for its devices on n1."""
-    made = world.create(body or pod("p"))
-    assert world.filter(made)["NodeNames"] == ["n1"]
-    assert world.bind(made) == ""
-    return made
-
-
-def uuids(world: World, index: int = 0, key: str = ALLOCATED) -> list[str]:
-    """What the annotation gives to a container of p."""
-    text = world.get("p")["metadata"]["annotations"][key].split(";")[index]
-    return [part.split(",")[0] for part in text.split(":") if part]
-
-
-def ask(world: World, made: Obj, *allowed: str, **changes: Any) -> Obj:
-    meta = made["metadata"]
-    body = {
-        "podUID": meta["uid"], "podNamespace": meta["namespace"], "podName": meta["name"], "nodeName": "n1",
-        "containerIndex": 0, "deviceType": "NVIDIA", "allowedDeviceUUIDs": list(allowed), **changes,
-    }  # fmt: skip
-    answer = send(world, body)
-    assert answer.status_code == 200, answer.content
-    return dict(json.loads(answer.content))
-
-
-def send(world: World, body: Any, authorization: str = f"Bearer {TOKEN}") -> Any:
-    data = json.dumps(body)
-    return world.http.post("/refit", data, content_type="application/json", HTTP_AUTHORIZATION=authorization)
-
-
-def held() -> dict[str, int]:
-    """MiB held on each card of n1 that holds any."""
-    states = live_view.live().refresh().states["n1"].devices
-    return {one.device.uuid: one.held.memory_mib for one in states if one.held.memory_mib}
-
-
-def other(world: World) -> tuple[str, str]:
-    """(the card of container 0, another)."""
-    (own,) = uuids(world)
-    return own, next(uuid for uuid in ("GPU-n1-0", "GPU-n1-1") if uuid != own)
-
-
-def clean() -> bool:
-    return audit.differences(cluster_api.cluster_api(), config=device_config()) == []
 
 
 # -- what is moved, and what is not ------------------------------------------------------------------------------------
@@ -362,6 +312,37 @@ def test_an_api_server_that_is_away_is_said_in_band(world: World) -> None:
     assert "cannot be asked" in ask(world, made, free)["failureReason"]
     world.api.fault.lift()
     assert held() == {own: 3000}
+
+
+def test_a_process_that_slept_does_not_settle_a_later_refit(world: World) -> None:
+    four(world)
+    made = bound(world)
+    (own,) = uuids(world)
+    one, two = sorted({"GPU-a", "GPU-b", "GPU-c", "GPU-d"} - {own})[:2]
+    plans = []
+    for target in (one, two):
+        meta = made["metadata"]
+        asked = refits.RefitAsk(meta["uid"], "nlp", "p", "n1", 0, frozenset({target}))
+        seen_ = seen.from_object(world.get("p"), device_config())
+        plan = refits.refit_begin(ask=asked, seen=seen_, config=device_config())
+        assert isinstance(plan, refits.RefitPlan)
+        plans.append(plan)
+        if target == one:  # the tick finds that it was not written
+            refits.refit_settle(
+                uid=meta["uid"], annotations=world.get("p")["metadata"]["annotations"], config=device_config()
+            )
+    late = {"uid": made["metadata"]["uid"], "annotations": world.get("p")["metadata"]["annotations"]}
+    assert refits.refit_settle(**late, config=device_config(), at=plans[0].at) == ()
+    assert held() == {own: 3000, two: 3000}
+
+
+def test_use_is_charged_to_the_card_that_has_it(world: World) -> None:
+    made = bound(world)
+    world.compare()
+    own, free = other(world)
+    assert ask(world, made, free)["succeeded"]
+    assert dict(UsageInterval.objects.values_list("uuid", "ended_at"))[own] is not None
+    assert UsageInterval.objects.get(ended_at=None).uuid == free
 
 
 def test_a_pod_that_ends_while_both_sides_are_held_holds_nothing(world: World) -> None:

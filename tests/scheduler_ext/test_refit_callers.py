@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from hami_platform import env
 from scheduler_ext import refit
+from tests.scheduler_ext.refitting import TOKEN, send
 from tests.scheduler_ext.world import World
 
 pytestmark = pytest.mark.ledger
-
-TOKEN = "the-installation's"
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +22,6 @@ def with_token() -> Iterator[None]:
     with env.override(internal_token=TOKEN):
         yield
     refit.the_refitter.cache_clear()
-
-
-def send(world: World, body: Any, authorization: str) -> Any:
-    return world.http.post(
-        "/refit", json.dumps(body), content_type="application/json", HTTP_AUTHORIZATION=authorization
-    )
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN])
