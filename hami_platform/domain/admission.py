@@ -162,7 +162,11 @@ def _managed(
     ]
     annotations = {key: text for more in added for key, text in more.annotations.items()}
     request = parse.request(filled, {**notes, **annotations}, config)
-    warnings = tuple(text for one in filled for text in _warnings(one, config))
+    warnings = tuple(
+        text
+        for one, asked in zip(filled, request.containers, strict=True)
+        for text in _warnings(one, {ask.vendor for ask in asked.devices}, config)
+    )
     if not request.asks:
         return Allowed(warnings=warnings)
     denied = _denied(pod, declared, settings)
@@ -244,14 +248,15 @@ def _some(count: units.Text | None) -> bool:
         return True
 
 
-def _warnings(container: parse.Declared, config: base.DeviceConfig) -> Iterator[str]:
+def _warnings(container: parse.Declared, asked: set[str], config: base.DeviceConfig) -> Iterator[str]:
+    """asked: vendors of whom it gets a device; some need no count for that."""
     for vendor in config.vendors:
         names = vendor.resources
         for name in filter(None, (names.memory, names.percent)):
             amount = container.amount(name)
             if amount is not None and units.exact(amount) == 0 and _some(container.amount(names.count)):
                 yield f"container {container.name}: {name}: 0 counts as not given"
-        if container.amount(names.count) is None and parse.mentions(container, (name for name, _ in names.named())):
+        if container.amount(names.count) is None and vendor.word not in asked and parse.named(container, vendor):
             yield f"container {container.name}: without {names.count} it gets no device"
 
 

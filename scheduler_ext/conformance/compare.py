@@ -89,6 +89,8 @@ def _of_mappings(expected: Mapping[str, Any], got: Mapping[str, Any], path: str)
         elif key in WORDED and isinstance(one, str) and isinstance(other, str):
             if not _means(one, other):
                 yield where, one, other
+        elif key == "error" and one is True and isinstance(other, str) and other:
+            continue  # recorded without its words
         else:
             yield from differences(one, other, where)
 
