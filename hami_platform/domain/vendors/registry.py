@@ -13,6 +13,7 @@ from hami_platform.domain.vendors import (
     base,
     biren,
     cambricon,
+    enflame,
     hygon,
     iluvatar,
     kunlun,
@@ -33,6 +34,7 @@ DECLARATIONS: Mapping[str, Declare] = {
     biren.CONFIG_KEY: biren.declare_all,
     iluvatar.CONFIG_KEY: iluvatar.declare_all,
     kunlun.CONFIG_KEY: kunlun.declare_all,
+    enflame.CONFIG_KEY: enflame.declare_all,
     awsneuron.CONFIG_KEY: awsneuron.declare_all,
     ascend.CONFIG_KEY: ascend.declare_all,
 }

@@ -71,7 +71,8 @@ def _is_wanted(device: devices.Device, scene: strategy.Scene) -> bool:
 
 
 def _idle(one: trial.Trial, scene: strategy.Scene) -> bool:
-    return one.slots == 0 and conditions.standing(one.state, scene.wanted) is None and not one.device.reserved_mib
+    fresh = one.slots == 0 < one.device.slots
+    return fresh and conditions.standing(one.state, scene.wanted) is None and not one.device.reserved_mib
 
 
 def _all_of(device: devices.Device, _ask: requests.DeviceRequest) -> tuple[int, int]:

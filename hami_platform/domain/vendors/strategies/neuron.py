@@ -41,7 +41,7 @@ def _block(scene: strategy.Scene) -> Sequence[strategy.Grant] | reasons.Rejectio
 
 def _is_idle(one: trial.Trial, scene: strategy.Scene) -> bool:
     usable = conditions.standing(one.state, scene.wanted) is None
-    return usable and one.slots == 0 and conditions.is_wanted_uuid(one.device, scene.wanted)
+    return usable and one.slots == 0 < one.device.slots and conditions.is_wanted_uuid(one.device, scene.wanted)
 
 
 def _all_of(one: trial.Trial) -> strategy.Grant:
