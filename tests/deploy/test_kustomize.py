@@ -51,6 +51,29 @@ def test_every_account_of_a_pod_and_of_a_binding_is_made(base: list[Manifest]) -
     assert {subject["name"] for one in bindings for subject in one["subjects"]} <= there
 
 
+def accounts_with_token(objects: list[Manifest]) -> set[str]:
+    accounts = of_kind(objects, "ServiceAccount")
+    return {one["metadata"]["name"] for one in accounts if one.get("automountServiceAccountToken", True)}
+
+
+def accounts_with_rights(objects: list[Manifest]) -> set[str]:
+    bindings = of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding")
+    return {subject["name"] for one in bindings for subject in one["subjects"]}
+
+
+def test_accounts_have_a_token_if_they_have_rights(base: list[Manifest]) -> None:
+    assert accounts_with_token(base) == accounts_with_rights(base)
+    assert "hami-platform-webhook" not in accounts_with_rights(base)
+
+
+def test_refit_gives_the_webhook_its_rights_and_its_token(tmp_path: Path) -> None:
+    objects = with_component(tmp_path, "refit")
+    assert "hami-platform-webhook" in accounts_with_rights(objects)
+    assert accounts_with_token(objects) == accounts_with_rights(objects)
+    (webhook,) = [one for one in of_kind(objects, "Deployment") if one["metadata"]["name"] == "hami-platform-webhook"]
+    assert manifests.pod_of(webhook)["automountServiceAccountToken"] is True
+
+
 def test_our_own_objects_lie_in_one_namespace(base: list[Manifest]) -> None:
     rights = {"Role", "RoleBinding"}  # also in the namespaces of what they are about
     spaces = {one["metadata"].get("namespace") for one in base if one["kind"] not in rights}

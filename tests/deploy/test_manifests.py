@@ -164,18 +164,6 @@ def test_agents_report_to_an_allowed_host() -> None:
     assert url.removeprefix("https://") in manifests.lines(BASE / "settings.env")["HAMI_ALLOWED_HOSTS"].split(",")
 
 
-def test_accounts_without_rights_have_no_token() -> None:
-    bound = {
-        subject["name"]
-        for one in OBJECTS
-        if one["kind"] in {"ClusterRoleBinding", "RoleBinding"}
-        for subject in one["subjects"]
-    }
-    for account in (one for one in OBJECTS if one["kind"] == "ServiceAccount"):
-        with_token = account.get("automountServiceAccountToken", True)
-        assert with_token == (account["metadata"]["name"] in bound), account["metadata"]["name"]
-
-
 def test_no_role_of_ours_may_read_secrets_or_do_everything() -> None:
     for role in (one for one in OBJECTS if one["kind"] in {"ClusterRole", "Role"}):
         for rule in role["rules"]:
