@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -311,6 +312,23 @@ def test_an_api_server_that_is_away_is_said_in_band(world: World) -> None:
     world.api.fault.outage()
     assert "cannot be asked" in ask(world, made, free)["failureReason"]
     world.api.fault.lift()
+    assert held() == {own: 3000}
+
+
+def test_a_plugin_that_hands_the_devices_out_meanwhile_wins(world: World) -> None:
+    class Late(refit.Refitter):
+        """Writes after the plugin has consumed the row."""
+
+        def _write(self, *args: Any) -> None:
+            world.patch("/api/v1/namespaces/nlp/pods/p", {"metadata": {"annotations": {TO_ALLOCATE: ";"}}})
+            super()._write(*args)
+
+    made = bound(world)
+    own, free = other(world)
+    asked = refits.RefitAsk(made["metadata"]["uid"], "nlp", "p", "n1", 0, frozenset({free}))
+    answer = Late(cluster_api.cluster_api(), device_config()).refit(asked)
+    assert answer.failure_reason == "container 0 has no devices left to allocate"
+    assert uuids(world) == [own]
     assert held() == {own: 3000}
 
 
