@@ -53,7 +53,7 @@ def test_metrics_are_shown() -> None:
     assert b"hami_platform_filter_duration_seconds" in answer.content
 
 
-@pytest.mark.parametrize("role,paths", [("webhook", {"webhook"}), ("extender", {"filter", "bind"})])
+@pytest.mark.parametrize("role,paths", [("webhook", {"webhook", "refit"}), ("extender", {"filter", "bind"})])
 def test_a_listener_answers_its_own_paths_and_no_others(role: str, paths: set[str]) -> None:
     found = {str(one.pattern) for one in urls.routes(role)}
     assert found == paths | {"healthz", "readyz", "metrics"}
