@@ -79,7 +79,7 @@ browser: $(STAMP) ## Run the console's tests in chromium
 
 .PHONY: bench
 bench: $(STAMP) ## Measure against the budgets (ARGS=--quick for a short run)
-	time $(PYTEST) -q -n0 -m perf tests/perf $(ARGS)
+	time $(PYTEST) -q -s -n0 -m perf tests/perf $(ARGS)
 
 .PHONY: soak
 soak: $(STAMP) ## Run for minutes under load and faults

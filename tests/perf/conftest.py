@@ -42,6 +42,20 @@ def large(postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
+def small_postgres(
+    postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[serving.Ground]:
+    """1,000 nodes on PostgreSQL, for comparison with SQLite; commits wait for the disk."""
+    ours = "TEST_DATABASE_URL" not in os.environ
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_url))
+        ground = serving.ground(serving.SMALL, "PostgreSQL", tmp_path_factory.mktemp("small"), url, kubeconfig)
+        if ours:
+            stack.enter_context(serving.durable(postgres_url))
+        yield ground
+
+
+@pytest.fixture(scope="session")
 def small(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> serving.Ground:
     """1,000 nodes on SQLite, as on one machine."""
     folder = tmp_path_factory.mktemp("small")

@@ -52,7 +52,7 @@ def refused(answer: bytes) -> None:
     assert found["FailedNodes"]
 
 
-@pytest.mark.parametrize("where", ["small", "large"])
+@pytest.mark.parametrize("where", ["small", "small_postgres", "large"])
 def test_filter_with_the_commit(where: str, request: pytest.FixtureRequest, quick: bool) -> None:
     ground: serving.Ground = request.getfixturevalue(where)
     calls, nodes = (110, ground.size.nodes) if quick else (1010, ground.size.nodes)
