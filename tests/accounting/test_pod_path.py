@@ -7,6 +7,7 @@ import pytest
 from accounting.models import Journal, NodeLock, Pod, Share
 from accounting.services import bindings, observe
 from hami_platform.domain.wire import pod_devices
+from tests import builders
 from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -58,6 +59,15 @@ def test_h25_three_pods_of_4000_in_10000_two_are_admitted() -> None:
     assert [one.granted for one in answers] == [True, True, False]
     assert "needs 4000, free 2000 of 10000" in answers[2].message
     assert flow.charged_mib() == 8000
+
+
+def test_h15_an_init_container_s_peak_over_the_quota_is_denied() -> None:
+    flow.cluster(kube_objects.node("n1", builders.device("GPU-n1", memory_mib=40960)))
+    flow.limit(memory_mib=24576)
+    inits = [kube_objects.container("load", mem=30720)]
+    answer = flow.admit(kube_objects.pod("p1", kube_objects.container(mem=4096), inits=inits))
+    assert not answer.granted
+    assert "needs 30720, free 24576 of 24576" in answer.message
 
 
 def test_h26_a_conflict_at_bind_leaves_the_claim_once() -> None:

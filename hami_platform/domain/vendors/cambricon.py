@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hami_platform.domain import devices
-from hami_platform.domain.vendors import base, section
+from hami_platform.domain.vendors import base, capacity, section
 
 WORD = "MLU"
 CONFIG_KEY = "cambricon"
@@ -43,17 +43,7 @@ def declare_all(values: Any) -> tuple[base.Vendor, ...]:
 
 def _decode(vendor: base.Vendor, node: base.NodeSource) -> tuple[devices.Device, ...]:
     """Cards made up from the node's capacity: one for every 100 cores, the memory divided evenly."""
-    cores = node.capacity.get(vendor.resources.cores, 0)
-    if cores <= 0:
-        return ()
-    memory_mib = node.capacity.get(vendor.resources.memory, 0) * UNIT_MIB * CARD_CORES // cores
-    return tuple(
-        devices.Device(
-            uuid=f"{node.name}-cambricon-mlu-{i}", index=i, vendor=vendor.word, model=vendor.word,
-            memory_mib=memory_mib, core_percent=CARD_CORES, slots=SLOTS,
-        )
-        for i in range(-(-cores // CARD_CORES))
-    )  # fmt: skip
+    return capacity.cards_by_cores(vendor, node, name="cambricon-mlu", card_cores=CARD_CORES, slots=SLOTS)
 
 
 def _texts(vendor: base.Vendor, placed: base.Placed) -> Mapping[str, str]:

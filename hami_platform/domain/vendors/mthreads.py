@@ -8,7 +8,7 @@ from typing import Any
 
 from hami_platform.domain import devices, requests, units
 from hami_platform.domain.strategy import Strategy
-from hami_platform.domain.vendors import base, parse, section
+from hami_platform.domain.vendors import base, capacity, parse, section
 from hami_platform.domain.vendors.container import Additions, Declared
 from hami_platform.domain.vendors.strategies import same_devices
 
@@ -56,17 +56,7 @@ def declare_all(values: Any) -> tuple[base.Vendor, ...]:
 
 def _decode(vendor: base.Vendor, node: base.NodeSource) -> tuple[devices.Device, ...]:
     """Cards made up from the node's capacity: one for every 16 cores, the memory divided evenly."""
-    cores = node.capacity.get(vendor.resources.cores, 0)
-    if cores <= 0:
-        return ()
-    memory_mib = node.capacity.get(vendor.resources.memory, 0) * UNIT_MIB * CARD_CORES // cores
-    return tuple(
-        devices.Device(
-            uuid=f"{node.name}-mthreads-{i}", index=i, vendor=vendor.word, model=vendor.word,
-            memory_mib=memory_mib, core_percent=CARD_CORES, slots=SLOTS,
-        )
-        for i in range(-(-cores // CARD_CORES))
-    )  # fmt: skip
+    return capacity.cards_by_cores(vendor, node, name="mthreads", card_cores=CARD_CORES, slots=SLOTS)
 
 
 def _rules(vendor: base.Vendor, container: Declared, notes: Mapping[str, str]) -> Additions:
