@@ -62,7 +62,10 @@ class Settings:
         values.seconds, "2s", "Longest statement on PostgreSQL, except in migrations.", variable="STATEMENT_TIMEOUT"
     )
     idle_transaction_timeout_s: float = row(
-        values.seconds, "2s", "Longest pause inside a transaction on PostgreSQL.", variable="IDLE_TRANSACTION_TIMEOUT"
+        values.seconds,
+        "1.5s",
+        "Longest pause inside a transaction on PostgreSQL: what a stopped process can cost the others.",
+        variable="IDLE_TRANSACTION_TIMEOUT",
     )
     redis_url: str = row(
         values.redis_url,

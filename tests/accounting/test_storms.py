@@ -132,7 +132,7 @@ def test_a_stopped_holder_of_the_clock_stops_nobody_else(django_assert_num_queri
 def test_a_process_that_stops_inside_a_ledger_transaction_loses_it() -> None:
     """As in production, where its connection carries the time-out: the server ends it."""
     flow.cluster()
-    stopped = psycopg.connect(database_url(), options="-c idle_in_transaction_session_timeout=2000")
+    stopped = psycopg.connect(database_url(), options="-c idle_in_transaction_session_timeout=1500")
     try:
         stopped.execute("SELECT 1 FROM accounting_clock FOR UPDATE")
         with pytest.raises(ledger.LedgerUnavailable):
