@@ -40,6 +40,7 @@ def declare_all(values: Any) -> tuple[base.Vendor, ...]:
             use_uuids="amd.com/use-gpu-uuid",
             nouse_uuids="amd.com/nouse-gpu-uuid",
         ),
+        core_units=True,
         strategy=Strategy(demand=_demand, room=_room, floor=_floor),
         read=_read,
         model_on_wire=True,

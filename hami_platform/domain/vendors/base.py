@@ -151,7 +151,8 @@ class Vendor:
     """One kind of device. word is its key in every map and its type field on the wire.
 
     Keys are node or pod annotations; empty: the vendor has none. most_cores: the greatest amount of the core resource
-    for one container. registered_cores: what every device has, whatever its plugin registers. strategy: how devices
+    for one container. registered_cores: what every device has, whatever its plugin registers. core_units: devices
+    register compute units in place of percent; metrics turn them into percent. strategy: how devices
     are chosen. What no field can say is a function: decode (devices of a node; without it the register annotation),
     rules (what admission adds to a container that names the vendor's resources; raises RequestError), read (what a
     container asks for, in place of the generic reading), texts (annotations beside the allocation, with owned_too as
@@ -172,6 +173,7 @@ class Vendor:
     injection: Injection = Injection()
     most_cores: int = 100
     registered_cores: int = 0
+    core_units: bool = False
     strategy: strategy.Strategy = strategy.DEFAULT
     decode: Decode | None = None
     rules: Rules | None = None
