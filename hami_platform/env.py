@@ -133,9 +133,11 @@ class Settings:
         also=("KUBECONFIG",),
         flags=("kubeconfig",),
     )
-    kube_qps: float = row(values.positive, "50", "Requests per second to the API server. HAMi: 5.", flags=("kube-qps",))
+    kube_qps: float = row(
+        values.positive, "500", "Requests per second to the API server; a bind takes two. HAMi: 5.", flags=("kube-qps",)
+    )
     kube_burst: int = row(
-        values.integer(1), "100", "Requests at once above that rate. HAMi: 10.", flags=("kube-burst",)
+        values.integer(1), "1000", "Requests at once above that rate. HAMi: 10.", flags=("kube-burst",)
     )
     kube_timeout_s: float = row(
         values.seconds,
