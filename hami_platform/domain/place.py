@@ -6,10 +6,10 @@ The one entry point of a decision. Knows values only: no clock, no store, no wir
 from __future__ import annotations
 
 import functools
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hami_platform.domain import fit, nodes, quota, refusal, score, states
 from hami_platform.domain.devices import Share
@@ -70,6 +70,13 @@ class Rejections(Mapping[str, Rejection]):
         return name in self._names
 
 
+class _Untried(NamedTuple):
+    """What of an order of nodes was not tried. A reference, since orders are long and seldom looked at again."""
+
+    order: Sequence[tuple[float, str]]
+    start: int
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The answer to "where does this pod go".
@@ -84,11 +91,14 @@ class Decision:
     fitting: tuple[tuple[str, float], ...]
     question: Question
     rest: tuple[tuple[float, str], ...] = ()
+    untried: _Untried | None = None
 
     @property
     def alternatives(self) -> Iterator[Placement]:
         """Further placements, next best first, each fitted when it is asked for (for a retry after a stale choice)."""
-        for _, name in sorted(self.rest):
+        candidates = frozenset(self.question.candidates)
+        untried = self.untried.order[self.untried.start :] if self.untried else ()
+        for _, name in sorted((*self.rest, *(item for item in untried if item[1] in candidates))):
             found = self.question.fit(name)
             if isinstance(found, fit.Fitted):
                 yield Placement(name, found.shares, found.score)
@@ -153,49 +163,61 @@ def place(
     Law: equals a brute force over all candidates, ties included.
     """
     terms = terms_of(request, defaults, headroom, strategies)
-    names = tuple(dict.fromkeys(candidates))
-    question = Question(known, names, request, headroom, defaults, terms, _first_ask(request))
-    queue, dropped = _screened(question)
-    heapq.heapify(queue)
-    sign = 1.0 if terms.spreads else -1.0
-    found: list[tuple[float, str, fit.Fitted]] = []
-    refused: list[str] = []
-    rejected = question.rejected()
-    # Where vendors score what was chosen, the best node is known only when all are fitted.
-    while queue and (not found or fit_all or terms.scored):
-        _, name = heapq.heappop(queue)
-        answer = question.fit(name)
-        if isinstance(answer, Rejection):
-            refused.append(name)
-            rejected[name] = answer
-        else:
-            found.append((sign * answer.score, name, answer))
+    names = dict.fromkeys(candidates)
+    question = Question(known, tuple(names), request, headroom, defaults, terms, _first_ask(request))
+    ranking, gone = _ranked(question, names)
+    found, refused, tried = _tried(question, names, ranking.order, all_=fit_all or terms.scored)
     if terms.scored:
         found.sort(key=lambda one: one[:2])
     placement = Placement(found[0][1], found[0][2].shares, found[0][2].score) if found else None
+    gone |= names.keys() & ranking.hopeless
+    dropped = [name for name in names if name in gone] if gone else []
+    rejected = question.rejected()
+    rejected.update(refused)
     rejections = Rejections(question, (*dropped, *refused), rejected)
     fitting = tuple((name, answer.score) for _, name, answer in found)
     rest = tuple((order, name) for order, name, _ in found[1:])
-    return Decision(placement, rejections, fitting, question, (*rest, *queue))
+    return Decision(placement, rejections, fitting, question, rest, _Untried(ranking.order, tried))
 
 
-def _screened(question: Question) -> tuple[list[tuple[float, str]], list[str]]:
-    """Nodes that may fit as (order, name), least order best, and the names of those that certainly do not."""
-    chances = _chances(question)
+_Found = list[tuple[float, str, fit.Fitted]]
+
+
+def _tried(
+    question: Question, names: Mapping[str, None], order: Sequence[tuple[float, str]], *, all_: bool
+) -> tuple[_Found, dict[str, Rejection], int]:
+    """(those that fit, why others do not, how much of the order was tried): until one fits, or all.
+
+    Where vendors score what was chosen, the best node is known only when all are fitted.
+    """
     sign = 1.0 if question.terms.spreads else -1.0
-    queue = [(sign * score, name) for name in question.candidates if (score := chances[name]) is not None]
-    return queue, [name for name in question.candidates if chances[name] is None]
+    found: _Found = []
+    refused: dict[str, Rejection] = {}
+    for tried, (_, name) in enumerate(order, start=1):
+        if name not in names:
+            continue
+        answer = question.fit(name)
+        if isinstance(answer, Rejection):
+            refused[name] = answer
+            continue
+        found.append((sign * answer.score, name, answer))
+        if not all_:
+            return found, refused, tried
+    return found, refused, len(order)
 
 
-def _chances(question: Question) -> Mapping[str, float | None]:
-    """The score of each candidate that may fit; None for those that lack something, whatever else they hold."""
+def _ranked(question: Question, names: Mapping[str, None]) -> tuple[states.Ranking, set[str]]:
+    """(the nodes that may fit, best first, and those that certainly do not; candidates that do not exist)."""
     known = question.nodes
     asks = question.terms.floors(question.request)
-    chances: dict[str, float | None] = known.memo(("chance", asks)) if isinstance(known, states.States) else {}
-    for name in [name for name in question.candidates if name not in chances]:
-        node = known.get(name)
-        chances[name] = None if node is None or _lacking(node, asks) else node.score
-    return chances
+    sign = 1.0 if question.terms.spreads else -1.0
+
+    def judge(node: nodes.NodeState) -> float | None:
+        return None if _lacking(node, asks) else sign * node.score
+
+    if isinstance(known, states.States):
+        return known.ranked((asks, sign), names, judge)
+    return states.Ranking().updated(known, names, judge), names.keys() - known.keys()
 
 
 def _lacking(node: nodes.NodeState, asks: tuple[DeviceRequest, ...]) -> bool:

@@ -12,7 +12,7 @@ from hami_platform.domain.devices import Held
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.quota import Amounts, Headroom, Limits
 from hami_platform.domain.requests import PodRequest
-from hami_platform.domain.states import MEMOS_KEPT, STALE_MOST, States
+from hami_platform.domain.states import FEW, MEMOS_KEPT, STALE_MOST, Ranking, States
 from tests import builders
 from tests.builders import ask, pod
 
@@ -51,6 +51,36 @@ def test_what_is_remembered_of_nodes_never_changes_a_decision(
             remembered = placing.place(known, NAMES, request, headroom=room, fit_all=on_older)
             fresh = placing.place(dict(known), NAMES, request, headroom=room, fit_all=on_older)
             assert told(remembered) == told(fresh)
+
+
+crowd = st.dictionaries(st.integers(0, 2 * FEW), st.none() | st.integers(0, 4).map(lambda n: n * 1000))
+
+
+def judged(one: NodeState) -> float | None:
+    """Few different values, so that names decide; full nodes have no chance."""
+    return None if one.devices[0].held.memory_mib == 4000 else one.score
+
+
+@given(st.lists(crowd, max_size=4))
+def test_a_ranking_kept_up_to_date_is_the_one_made_at_once(taken: list[dict[int, int | None]]) -> None:
+    known, ranking = States(), Ranking()
+    for changed in taken:
+        new = {f"n{i}": None if mib is None else node(f"n{i}", mib) for i, mib in changed.items()}
+        known = known.replaced(new)
+        ranking = ranking.updated(known, new, judged)
+        fresh = Ranking().updated(known, known, judged)
+        assert (ranking.order, ranking.judged, ranking.hopeless) == (fresh.order, fresh.judged, fresh.hopeless)
+        assert [name for _, name in ranking.order] == sorted(
+            (name for name in known if judged(known[name]) is not None), key=lambda name: (known[name].score, name)
+        )
+
+
+def test_names_that_are_no_nodes_are_not_remembered() -> None:
+    known = States({"a": node("a", 0)})
+    ranking, unknown = known.ranked("key", dict.fromkeys(("a", "ghost")), judged)
+    assert (list(ranking.judged), unknown) == (["a"], {"ghost"})
+    emptied, unknown = known.replaced({"a": None}).ranked("key", dict.fromkeys(("a",)), judged)
+    assert (emptied.order, unknown) == ([], {"a"})
 
 
 def test_only_changed_nodes_are_forgotten() -> None:
