@@ -42,8 +42,30 @@ class CardProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Partition:
+    """A MIG instance as it is found on a card, whoever made it."""
+
+    instance: MigInstance
+    profile: str
+    placement: devices.MigPlacement
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """How well another card of the node is reached. symmetric False: the two sides disagree, and the score is 0."""
+
+    uuid: str
+    score: int
+    symmetric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """One physical GPU as the node has it now, before any scaling. numa: None where unknown."""
+    """One physical GPU as the node has it now, before any scaling. numa, minor: None where unknown.
+
+    ailment: why it is unhealthy. partitions: only of cards in MIG mode. minor: of `/dev/nvidia<minor>`.
+    """
 
     uuid: str
     index: int
@@ -53,6 +75,10 @@ class Card:
     mode: str = HAMI_CORE
     healthy: bool = True
     profiles: tuple[CardProfile, ...] = ()
+    ailment: str = ""
+    partitions: tuple[Partition, ...] = ()
+    minor: int | None = None
+    peers: tuple[Peer, ...] = ()
 
 
 class Inventory(Protocol):

@@ -1,7 +1,7 @@
 """The GPUs that NVIDIA's driver shows. The only module that imports pynvml.
 
-A card that falls off the bus is still reported, as unhealthy, under the uuid it had. A card whose
-hardware is in MIG mode is a MIG card with the profiles the driver offers.
+A card that does not answer is still reported, as unhealthy, under the uuid and index it had. A card whose hardware is
+in MIG mode is a MIG card with the profiles the driver offers.
 Must not know: kubelet, Kubernetes, shares.
 Source of calls and constants: NVML API reference, NVIDIA driver 535 and later.
 """
@@ -10,43 +10,59 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pynvml
 
-from deviceplugin import inventory, nvml_mig, xids
+from deviceplugin import inventory, mig_profiles, nvml_links, nvml_mig, vitals, xids
 from hami_platform import logs
 from hami_platform.domain import devices
 
 MIB = 1 << 20
 NO_WAIT_MS = 0
-UNREADABLE_EVENTS = 64
+MOST_EVENTS = 64
 """Events taken in one scan; a card that reports without end must not keep the scan from ending."""
 
+WHOLE_CARD = 0xFFFFFFFF
+"""In place of a GPU instance's id, in events (NVML)."""
+
+SILENT_SCANS = 12
+"""Scans with a silent card after which the library is opened anew: a card that was reset answers only then."""
+
+AILMENT_SILENT = "it does not answer"
+
 log = logs.get(__name__)
+T = TypeVar("T")
 
 
 class NvmlInventory:
-    """See Inventory. A card with a harmful XID stays unhealthy until the agent restarts: only a reset mends it."""
+    """See Inventory."""
 
     def __init__(
         self,
         policy: xids.Policy | None = None,
         *,
         memory_mib: int = 0,
+        limit_c: int = 0,
+        profiles: mig_profiles.Allowed = mig_profiles.ALL,
         library: Any = pynvml,
         sysfs: Path = Path("/sys/bus/pci/devices"),
     ) -> None:
-        """memory_mib: for cards whose memory the driver does not tell; 0 leaves such cards out."""
+        """memory_mib: for cards whose memory the driver does not tell; 0 leaves such cards out. limit_c: see Vitals."""
         self._policy = policy or xids.Policy()
         self._memory_mib = memory_mib
+        self._profiles = profiles
         self._nvml = library
         self._sysfs = sysfs
+        self._vitals = vitals.Vitals(library, limit_c)
         self._lock = threading.Lock()
         self._events: Any = None
-        self._known: dict[int, inventory.Card] = {}
-        self._sick: set[str] = set()
+        self._peers: dict[str, tuple[inventory.Peer, ...]] = {}
+        self._known: dict[str, inventory.Card] = {}
+        self._left_out: set[str] = set()
+        self._silent_scans = 0
 
     def scan(self) -> tuple[inventory.Card, ...]:
         """See Inventory."""
@@ -54,86 +70,157 @@ class NvmlInventory:
             try:
                 self._start()
                 self._take_events()
-                for index in range(self._nvml.nvmlDeviceGetCount()):
-                    self._look(index)
+                seen = {uuid for index in range(self._nvml.nvmlDeviceGetCount()) if (uuid := self._look(index))}
             except self._nvml.NVMLError as error:
+                self._end()
                 raise inventory.InventoryError(f"NVML: {error}") from error
-            return tuple(self._known[index] for index in sorted(self._known))
+            self._miss(self._known.keys() - seen)
+            return tuple(sorted(self._known.values(), key=lambda card: card.index))
 
     def realise(self, card: str, use: devices.MigUse) -> inventory.MigInstance:
         """See Inventory."""
-        with self._lock:
-            try:
-                self._start()
-                return nvml_mig.realise(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(card), use)
-            except self._nvml.NVMLError as error:
-                raise inventory.InventoryError(f"NVML: card {card}, {use.profile}: {error}") from error
+        return self._on(card, lambda handle: nvml_mig.realise(self._nvml, handle, use), use.profile)
 
     def dissolve(self, card: str, use: devices.MigUse) -> None:
         """See Inventory."""
+        self._on(card, lambda handle: nvml_mig.dissolve(self._nvml, handle, use), use.profile)
+
+    def _on(self, card: str, work: Callable[[Any], T], what: str) -> T:
         with self._lock:
             try:
                 self._start()
-                nvml_mig.dissolve(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(card), use)
+                return work(self._nvml.nvmlDeviceGetHandleByUUID(card))
             except self._nvml.NVMLError as error:
-                raise inventory.InventoryError(f"NVML: card {card}, {use.profile}: {error}") from error
+                raise inventory.InventoryError(f"NVML: card {card}, {what}: {error}") from error
 
     def _start(self) -> None:
         """Load the driver's library and listen for XIDs, once."""
         if self._events is not None:
             return
         self._nvml.nvmlInit()
-        self._events = self._nvml.nvmlEventSetCreate()
-        for index in range(self._nvml.nvmlDeviceGetCount()):
+        try:
+            self._events = self._nvml.nvmlEventSetCreate()
+            handles = {}
+            for index in range(self._nvml.nvmlDeviceGetCount()):
+                if (found := self._handle(index)) is not None:
+                    handles[found[0]] = found[1]
+                    self._listen(*found)
+            self._peers = nvml_links.peers(self._nvml, handles)
+        except self._nvml.NVMLError:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        """Close the library; the next scan opens it again."""
+        if self._events is None:
+            return
+        self._events = None
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError as error:
+            log.warning("library_not_closed", error=str(error))
+
+    def _handle(self, index: int) -> tuple[str, Any] | None:
+        """Uuid and handle of a card that answers."""
+        try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-            try:
-                self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, self._events)
-            except self._nvml.NVMLError as error:
-                log.warning("xids_not_watched", index=index, error=str(error))
+            return _text(self._nvml.nvmlDeviceGetUUID(handle)), handle
+        except self._nvml.NVMLError as error:
+            self._refuse_blindness(error)
+            return None
+
+    def _refuse_blindness(self, error: Any) -> None:
+        """Raise what concerns the library; what concerns one card must not hide the others."""
+        if error.value in (self._nvml.NVML_ERROR_UNINITIALIZED, self._nvml.NVML_ERROR_DRIVER_NOT_LOADED):
+            raise error
+
+    def _listen(self, uuid: str, handle: Any) -> None:
+        """Ask for the card's XIDs. One that has none is believed; one that refuses is not trusted (as in HAMi)."""
+        try:
+            self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, self._events)
+        except self._nvml.NVMLError as error:
+            log.warning("xids_not_watched", card=uuid, error=str(error))
+            self._vitals.deaf(uuid, is_deaf=error.value != self._nvml.NVML_ERROR_NOT_SUPPORTED)
+        else:
+            self._vitals.deaf(uuid, is_deaf=False)
 
     def _take_events(self) -> None:
         """Note which cards reported a harmful XID since the last scan."""
-        for _ in range(UNREADABLE_EVENTS):
+        for _ in range(MOST_EVENTS):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, NO_WAIT_MS)
+                uuid = _text(self._nvml.nvmlDeviceGetUUID(event.device))
             except self._nvml.NVMLError as error:
-                if error.value != self._nvml.NVML_ERROR_TIMEOUT:
+                # A lost card is found by looking at it; it must not hide the others.
+                if error.value not in (self._nvml.NVML_ERROR_TIMEOUT, self._nvml.NVML_ERROR_GPU_IS_LOST):
                     raise
                 return
             if self._policy.harms(event.eventData):
-                uuid = _text(self._nvml.nvmlDeviceGetUUID(event.device))
-                self._sick.add(uuid)
-                log.error("card_unhealthy", card=uuid, xid=event.eventData)
+                instance = None if event.gpuInstanceId == WHOLE_CARD else event.gpuInstanceId
+                self._vitals.harmed(uuid, event.eventData, instance)
+                log.error("card_reported_xid", card=uuid, xid=event.eventData, gpu_instance=instance)
 
-    def _look(self, index: int) -> None:
-        """Read one card; one that was known and is lost now stays, as unhealthy."""
+    def _look(self, index: int) -> str | None:
+        """Read one card; its uuid if it answered."""
+        if (found := self._handle(index)) is None:
+            return None
+        uuid, handle = found
         try:
-            card = self._read(index, self._nvml.nvmlDeviceGetHandleByIndex(index))
+            if (card := self._read(uuid, index, handle)) is not None:
+                self._known[uuid] = card
         except self._nvml.NVMLError as error:
-            known = self._known.get(index)
-            if known is None or error.value != self._nvml.NVML_ERROR_GPU_IS_LOST:
-                raise
-            card = _unhealthy(known)
-        if card is not None:
-            self._known[index] = card
+            self._refuse_blindness(error)
+            return None
+        return uuid
 
-    def _read(self, index: int, handle: Any) -> inventory.Card | None:
-        uuid = _text(self._nvml.nvmlDeviceGetUUID(handle))
+    def _miss(self, silent: set[str]) -> None:
+        """Cards that were there and do not answer stay, as unhealthy."""
+        for uuid in silent:
+            self._known[uuid] = dataclasses.replace(self._known[uuid], healthy=False, ailment=AILMENT_SILENT)
+        self._silent_scans = self._silent_scans + 1 if silent else 0
+        if self._silent_scans >= SILENT_SCANS:
+            self._silent_scans = 0
+            self._end()
+
+    def _read(self, uuid: str, index: int, handle: Any) -> inventory.Card | None:
         memory_mib = self._memory(handle)
         if not memory_mib:
-            log.warning("card_left_out", card=uuid, reason="its memory is not known")
+            if uuid not in self._left_out:
+                self._left_out.add(uuid)
+                log.warning("card_left_out", card=uuid, reason="its memory is not known")
             return None
-        profiles = nvml_mig.profiles(self._nvml, handle)
+        if (before := self._known.get(uuid)) and before.ailment == AILMENT_SILENT:
+            self._vitals.back(uuid)
+        model = _text(self._nvml.nvmlDeviceGetName(handle))
+        profiles = nvml_mig.profiles(self._nvml, handle, self._profiles.of(model))
+        ailment = self._vitals.ailment(uuid, handle)
         return inventory.Card(
             uuid=uuid,
-            index=index,
-            model=_text(self._nvml.nvmlDeviceGetName(handle)),
+            index=self._place(uuid, index),
+            model=model,
             memory_mib=memory_mib,
-            numa=self._numa(_text(self._nvml.nvmlDeviceGetPciInfo(handle).busId)),
-            mode=inventory.MIG if profiles else inventory.HAMI_CORE,
-            healthy=uuid not in self._sick,
-            profiles=profiles,
+            numa=self._numa(handle),
+            mode=inventory.HAMI_CORE if profiles is None else inventory.MIG,
+            healthy=not ailment,
+            ailment=ailment,
+            profiles=profiles or (),
+            partitions=() if profiles is None else self._partitions(uuid, ailment, handle),
+            minor=self._minor(handle),
+            peers=self._peers.get(uuid, ()),
         )
+
+    def _partitions(self, uuid: str, ailment: str, handle: Any) -> tuple[inventory.Partition, ...]:
+        return tuple(
+            dataclasses.replace(one, healthy=self._vitals.spares(uuid, ailment, one.instance.gpu_instance_id))
+            for one in nvml_mig.partitions(self._nvml, handle)
+        )
+
+    def _place(self, uuid: str, index: int) -> int:
+        """The index under which the card was first seen: the driver counts anew when one is gone."""
+        if known := self._known.get(uuid):
+            return known.index
+        taken = {card.index for card in self._known.values()}
+        return index if index not in taken else max(taken) + 1
 
     def _memory(self, handle: Any) -> int:
         try:
@@ -143,18 +230,38 @@ class NvmlInventory:
                 raise
             return self._memory_mib
 
-    def _numa(self, bus_id: str) -> int | None:
-        """The kernel names PCI devices with a domain of four digits, NVML with eight."""
-        name = bus_id.lower().removeprefix("0000") if len(bus_id) > len("0000:00:00.0") else bus_id.lower()
+    def _minor(self, handle: Any) -> int | None:
+        """Of `/dev/nvidia<minor>`."""
         try:
-            node = int((self._sysfs / name / "numa_node").read_text())
-        except (OSError, ValueError):
+            return int(self._nvml.nvmlDeviceGetMinorNumber(handle))
+        except self._nvml.NVMLError as error:
+            if error.value != self._nvml.NVML_ERROR_NOT_SUPPORTED:
+                raise
+            return None
+
+    def _numa(self, handle: Any) -> int | None:
+        """As the kernel says; where it has no such file, as the driver says."""
+        path = self._sysfs / _kernel_name(_text(self._nvml.nvmlDeviceGetPciInfo(handle).busId)) / "numa_node"
+        try:
+            node = int(path.read_text())
+        except OSError:
+            return self._nearest_memory(handle)
+        except ValueError:
             return None
         return node if node >= 0 else None
 
+    def _nearest_memory(self, handle: Any) -> int | None:
+        try:
+            (mask,) = self._nvml.nvmlDeviceGetMemoryAffinity(handle, 1, self._nvml.NVML_AFFINITY_SCOPE_NODE)
+        except self._nvml.NVMLError:
+            return None
+        return (mask & -mask).bit_length() - 1 if mask else None
 
-def _unhealthy(card: inventory.Card) -> inventory.Card:
-    return dataclasses.replace(card, healthy=False)
+
+def _kernel_name(bus_id: str) -> str:
+    """The kernel names PCI devices with a domain of four digits, NVML with eight."""
+    name = bus_id.lower()
+    return name.removeprefix("0000") if len(name) > len("0000:00:00.0") else name
 
 
 def _text(value: str | bytes) -> str:

@@ -8,6 +8,7 @@ Source of calls and constants: NVML API reference, chapter Multi Instance GPU Ma
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from deviceplugin import inventory
@@ -17,19 +18,55 @@ SLICES = (1, 2, 3, 4, 6, 7, 8)
 """Sizes of the plain profiles, `<n>g.<memory>`; variants with media engines are not offered (HAMi v2.10.0)."""
 
 
-def profiles(nvml: Any, handle: Any) -> tuple[inventory.CardProfile, ...]:
-    """What the card offers; empty when it is not in MIG mode now."""
+def profiles(
+    nvml: Any, handle: Any, allowed: Collection[int] | None = None
+) -> tuple[inventory.CardProfile, ...] | None:
+    """What the card offers of the allowed numbers of slices; None when it is not in MIG mode now."""
+    if not enabled(nvml, handle):
+        return None
+    offered = [found for slices in SLICES if (found := _profile(nvml, handle, slices)) is not None]
+    most = max((found.multiprocessorCount for found in offered), default=1)
+    chosen = [found for found in offered if allowed is None or found.sliceCount in allowed]
+    return tuple(_card_profile(nvml, handle, found, most) for found in chosen)
+
+
+def enabled(nvml: Any, handle: Any) -> bool:
+    """Whether the card is in MIG mode now."""
     try:
         current, _pending = nvml.nvmlDeviceGetMigMode(handle)
     except nvml.NVMLError as error:
         if error.value != nvml.NVML_ERROR_NOT_SUPPORTED:
             raise
-        return ()
-    if not current:
-        return ()
-    offered = [found for slices in SLICES if (found := _profile(nvml, handle, slices)) is not None]
-    most = max((found.multiprocessorCount for found in offered), default=1)
-    return tuple(_card_profile(nvml, handle, found, most) for found in offered)
+        return False
+    return bool(current)
+
+
+def enable(nvml: Any, handle: Any) -> None:
+    """Put the card in MIG mode. Raises InventoryError where only a reset would do it, NVMLError while it is in use."""
+    if enabled(nvml, handle):
+        return
+    nvml.nvmlDeviceSetMigMode(handle, nvml.NVML_DEVICE_MIG_ENABLE)
+    if not enabled(nvml, handle):
+        raise inventory.InventoryError("MIG mode is pending: the card must be reset first")
+
+
+def in_use(nvml: Any, handle: Any) -> bool:
+    """Whether any process computes on the card. Raises NVMLError."""
+    return bool(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+
+
+def partitions(nvml: Any, handle: Any) -> tuple[inventory.Partition, ...]:
+    """The instances that are there, by GPU instance id."""
+    names = {found.id: _name(found) for slices in SLICES if (found := _profile(nvml, handle, slices)) is not None}
+    found = []
+    for device in _mig_devices(nvml, handle):
+        ids = (nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device))
+        info = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(handle, ids[0]))
+        if (name := names.get(info.profileId)) is None:
+            continue  # a variant with media engines, which is not ours to hand out
+        placement = devices.MigPlacement(info.placement.start, info.placement.size)
+        found.append(inventory.Partition(inventory.MigInstance(_text(nvml, device), *ids), name, placement))
+    return tuple(sorted(found, key=lambda one: one.instance.gpu_instance_id))
 
 
 def realise(nvml: Any, handle: Any, use: devices.MigUse) -> inventory.MigInstance:
@@ -134,15 +171,23 @@ def _whole(nvml: Any, gpu_instance: Any, slices: int) -> Any:
 
 def _uuid(nvml: Any, handle: Any, gpu_instance: int, compute_instance: int) -> str:
     """The uuid of the MIG device that these two ids make."""
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-        try:
-            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-        except nvml.NVMLError as error:
-            if error.value == nvml.NVML_ERROR_NOT_FOUND:
-                continue
-            raise
+    for device in _mig_devices(nvml, handle):
         ids = (nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device))
         if ids == (gpu_instance, compute_instance):
-            uuid = nvml.nvmlDeviceGetUUID(device)
-            return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+            return _text(nvml, device)
     raise inventory.InventoryError(f"GPU instance {gpu_instance} was made, but shows no MIG device")
+
+
+def _mig_devices(nvml: Any, handle: Any) -> Iterator[Any]:
+    """Handles of the MIG devices. Indexes of destroyed ones are holes."""
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NOT_FOUND:
+                raise
+
+
+def _text(nvml: Any, device: Any) -> str:
+    uuid = nvml.nvmlDeviceGetUUID(device)
+    return uuid.decode() if isinstance(uuid, bytes) else str(uuid)

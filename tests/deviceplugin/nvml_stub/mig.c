@@ -131,6 +131,18 @@ EXPORT int nvmlDeviceGetGpuInstances(struct handle *device, unsigned id, struct 
     return leave(by_id(gpu, id) ? OK : NOT_SUPPORTED);
 }
 
+EXPORT int nvmlDeviceGetGpuInstanceById(struct handle *device, unsigned id, struct handle **found) {
+    CARD(device, "nvmlDeviceGetGpuInstanceById");
+    struct instance all[MOST_ROWS];
+    int there = geometry_read(all, MOST_ROWS);
+    for (int i = 0; i < there; i++)
+        if (!strcmp(all[i].uuid, gpu->uuid) && all[i].gi == id) {
+            *found = handle_of(GPU_INSTANCE, gpu->uuid, id, NONE);
+            return leave(OK);
+        }
+    return leave(NOT_FOUND);
+}
+
 static struct instance *find(struct instance *all, int count, const struct handle *handle) {
     for (int i = 0; i < count; i++)
         if (!strcmp(all[i].uuid, handle->uuid) && all[i].gi == handle->gi)
