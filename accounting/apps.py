@@ -12,4 +12,7 @@ class AccountingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from accounting import meters  # nor models
         from hami_platform import celery  # noqa: F401  (Celery must not load before the app registry)
+
+        meters.register()

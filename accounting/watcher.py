@@ -14,7 +14,18 @@ from typing import Any
 from django.db import InterfaceError, OperationalError, connection
 
 from accounting import ledger, live_view
-from accounting.services import flights, leases, native_quotas, nodes, observe, reconcile, seen, wake, wake_calls
+from accounting.services import (
+    flights,
+    leases,
+    native_quotas,
+    nodes,
+    observe,
+    office,
+    reconcile,
+    seen,
+    wake,
+    wake_calls,
+)
 from hami_platform import logs
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.kube import api as ports
@@ -47,7 +58,7 @@ class Watcher:
         """Stand by for the lease, work under it, until stopped."""
         while not self._stopped.is_set():
             try:
-                epoch = flights.lease_take(name=ledger.WATCHER, holder=self._holder, ttl_s=LEASE_S)
+                epoch = take_office(self._holder)
                 if epoch is None:
                     self._stopped.wait(RENEW_S)
                     continue
@@ -59,6 +70,7 @@ class Watcher:
                 log.warning("watch_interrupted", why=str(fault))
                 connection.close()  # a broken one would fail at every later try: no request ends here and closes it
                 self._stopped.wait(1.0)
+        office.OFFICE.held(None, asked_s=0, ttl_s=0)
         try:
             flights.lease_drop(name=ledger.WATCHER, holder=self._holder)
         except UNREACHABLE:
@@ -94,7 +106,7 @@ class Term:
                 self._due[step] = time.monotonic() + self._every[step]
 
     def _renew(self) -> None:
-        if flights.lease_take(name=ledger.WATCHER, holder=self._holder, ttl_s=LEASE_S) != self._epoch:
+        if take_office(self._holder) != self._epoch:
             raise ledger.Fenced(f"the lease of epoch {self._epoch} is over")
 
     def _leases(self) -> None:
@@ -139,6 +151,14 @@ class Term:
         if complete:
             reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
         observe.pods_gone([one["metadata"]["uid"] for one in deleted], fence=self._epoch)
+
+
+def take_office(holder: str) -> int | None:
+    """Take or renew the watcher's lease: the epoch, or None while somebody else has it."""
+    asked_s = office.OFFICE.now_s()
+    epoch = flights.lease_take(name=ledger.WATCHER, holder=holder, ttl_s=LEASE_S)
+    office.OFFICE.held(epoch, asked_s=asked_s, ttl_s=LEASE_S)
+    return epoch
 
 
 def split(events: tuple[listwatch.Event[Object], ...]) -> tuple[list[Object], list[Object]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hami_platform import env_reading
+from hami_platform import env_agent, env_reading
 from hami_platform import env_values as values
 from hami_platform.env_reading import row
 
@@ -23,7 +23,7 @@ ROLES: Final = ("web", "webhook", "extender", "watcher", "worker", "beat", "agen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(env_agent.DeviceSettings):
     """Every setting, read and checked. Durations are seconds; None or empty text means "not set"."""
 
     # -- Process
@@ -43,6 +43,12 @@ class Settings:
         "",
         "Plain HTTP listener for /metrics alone, for processes without another listener. Empty: none. HAMi: `:9395`.",
         flags=("metrics-bind-address",),
+    )
+    cluster_metrics: str = row(
+        values.choice("always", "leader", "never"),
+        "always",
+        "Which webhooks, extenders and watchers show the figures of the whole cluster: all of them (sums over replicas "
+        "then count everything several times), the watcher in office alone, or none.",
     )
     legacy_metrics: bool = row(
         values.boolean, "false", "Also show the metric names of HAMi's older releases.", flags=("legacy-metrics",)
@@ -284,6 +290,7 @@ GROUPS: Final = {
     "scheduler_name": "Scheduling",
     "default_namespace_mode": "Quota and leases",
     "node_name": "Node agent",
+    "device_list_strategy": "Node agent: devices and the kubelet",
     "e2e_bin": "Tests",
 }
 TABLE: Final = env_reading.table_of(Settings, GROUPS)

@@ -1,16 +1,26 @@
 """The registry of this process's metrics and how it is shown. Knows no app: apps register their own collectors.
 
-Names end in their unit. HAMi's names and ours stand side by side; whoever owns a figure declares its metric.
+Names end in their unit. HAMi's names and ours stand side by side; whoever owns a figure declares its metric. Figures
+of thousands of things are made as text when somebody asks: as objects they cost ten times as much.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import gzip
+import http
+import socket
+import threading
+import wsgiref.simple_server
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import prometheus_client
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from hami_platform import env_values
+from hami_platform import env_values, logs
+
+_log = logs.get(__name__)
 
 REGISTRY: Final = prometheus_client.CollectorRegistry(auto_describe=True)
 CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
@@ -18,10 +28,39 @@ CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
+Provider = Callable[[], Iterable[str]]
+"""Makes metrics as text when asked: what `family` yields."""
+
+_providers: dict[str, Provider] = {}
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
 
 def register(collector: Collector) -> None:
     """Add a collector once, at start. Raises ValueError when one of its names is taken."""
     REGISTRY.register(collector)
+
+
+def provide(name: str, provider: Provider) -> None:
+    """Show this text too from now on, in place of an earlier one of that name; what raises is left out and counted."""
+    _providers[name] = provider
+
+
+def labels(**values: object) -> str:
+    """The labels of a sample as text, in the order given, escaped."""
+    return ",".join(f'{name}="{escaped(str(value))}"' for name, value in values.items())
+
+
+def escaped(value: str) -> str:
+    """A label's value as it may stand between quotes."""
+    return value.translate(_ESCAPES)
+
+
+def family(name: str, text: str, samples: Iterable[tuple[str, float]], kind: str = "gauge") -> Iterator[str]:
+    """One metric as text; samples are (labels, value). Nothing at all where there is no sample."""
+    lines = [f"{name}{{{of}}} {value}\n" if of else f"{name} {value}\n" for of, value in samples]
+    if lines:
+        yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
+        yield from lines
 
 
 def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> prometheus_client.Counter:
@@ -44,11 +83,57 @@ def histogram(
     return prometheus_client.Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
 
 
+_failures = counter("hami_platform_metrics_failures_total", "Figures that could not be made for a scrape.", ("of",))
+
+
 def render() -> bytes:
     """Everything registered, in the text format of CONTENT_TYPE."""
-    return prometheus_client.generate_latest(REGISTRY)
+    provided = "".join(text for name, provider in list(_providers.items()) for text in _made(name, provider))
+    # Last, so that a failure just now is counted in it. What is no UTF-8 (lone surrogates) must not cost all the rest.
+    return provided.encode(errors="replace") + prometheus_client.generate_latest(REGISTRY)
+
+
+def _made(name: str, provider: Provider) -> list[str]:
+    try:
+        return list(provider())
+    except Exception:  # noqa: BLE001  whatever fails, the others are still worth showing
+        _failures.labels(name).inc()
+        _log.exception("metrics_failed", of=name)
+        return []
+
+
+def answer(accepted: str) -> tuple[bytes, dict[str, str]]:
+    """(body, headers) for a reader that accepts these encodings. Thousands of series shrink to a twentieth."""
+    body, headers = render(), {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
+    if "gzip" in accepted:
+        body, headers["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
+    return body, headers
 
 
 def serve(address: env_values.Address) -> None:
     """Show them over plain HTTP from a daemon thread, for processes without another listener. Raises OSError."""
-    prometheus_client.start_http_server(address.port, addr=address.host, registry=REGISTRY)
+    found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family_, *_, where = found[0]
+    server = type("_Server", (ThreadingWSGIServer,), {"address_family": family_})
+    listening: wsgiref.simple_server.WSGIServer = wsgiref.simple_server.make_server(
+        str(where[0]), address.port, _application, server, handler_class=_SilentHandler
+    )
+    threading.Thread(target=listening.serve_forever, name="metrics", daemon=True).start()
+
+
+class _SilentHandler(wsgiref.simple_server.WSGIRequestHandler):
+    """A scrape every few seconds is no news."""
+
+    def log_message(self, *_args: Any) -> None:
+        """Nothing."""
+
+
+def _application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    """The whole listener: reads of any path."""
+    if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+        status = http.HTTPStatus.METHOD_NOT_ALLOWED
+        start_response(f"{status} {status.phrase}", [("Allow", "GET, HEAD")])
+        return [b""]
+    body, headers = answer(environ.get("HTTP_ACCEPT_ENCODING", ""))
+    start_response("200 OK", list(headers.items()))
+    return [body]

@@ -36,7 +36,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 def show_metrics(request: HttpRequest) -> HttpResponse:
     """Everything this process measures, in Prometheus' text format."""
-    return edge.method_not_allowed(request) or edge.text(metrics.render(), content_type=metrics.CONTENT_TYPE)
+    refused = edge.method_not_allowed(request)
+    if refused is not None:
+        return refused
+    body, headers = metrics.answer(request.headers.get("Accept-Encoding", ""))
+    return HttpResponse(body, headers=headers)
 
 
 def database() -> str:

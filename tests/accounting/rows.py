@@ -47,6 +47,7 @@ class Given:
     kind: str = "app"
     container: str = "main"
     mig: devices.MigUse | None = None
+    vendor: str = VENDOR
 
 
 def pod(
@@ -123,7 +124,7 @@ def _share(row: Pod, one: Given, index: int) -> None:
         container_index=index,
         container=one.container,
         kind=one.kind,
-        vendor=VENDOR,
+        vendor=one.vendor,
         uuid=one.uuid,
         model=found.model if found else "",
         memory_mib=one.memory_mib,
