@@ -81,14 +81,22 @@ class Device:
         return next((value for key, value in self.custom if key == name), None)
 
 
+Notes = tuple[tuple[str, str], ...]
+"""Pod annotations that only a vendor's strategy understands: (key, value)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is held on one device by some set of holders."""
+    """What is held on one device by some set of holders.
+
+    notes: what the holders' pods say to the vendor's strategy, once for each pod that holds any of the device.
+    """
 
     slots: int = 0
     memory_mib: int = 0
     core_percent: int = 0
     mig: tuple[MigUse, ...] = ()
+    notes: Notes = ()
 
     def __add__(self, other: Held) -> Held:
         return Held(
@@ -96,6 +104,7 @@ class Held:
             self.memory_mib + other.memory_mib,
             self.core_percent + other.core_percent,
             self.mig + other.mig,
+            self.notes + other.notes,
         )
 
     def __bool__(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hami_platform.domain.devices import ContainerKind
+from hami_platform.domain.devices import ContainerKind, Notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Constraints:
     numa_bind: bool = False
     vgpu_mode: str | None = None
     weights: Weights = Weights()
-    notes: tuple[tuple[str, str], ...] = ()
+    notes: Notes = ()
     by_vendor: tuple[tuple[str, Constraints], ...] = ()
 
     def of(self, vendor: str) -> Constraints:

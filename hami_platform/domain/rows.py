@@ -7,7 +7,7 @@ One class per kind of row. A row knows what follows from itself alone (what a po
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -84,7 +84,14 @@ class PodRow:
 
     @cached_property
     def held(self) -> Mapping[DeviceKey, Held]:
-        """What the pod holds on each device of its node now."""
+        """What the pod holds on each device of its node now, with what it says to each vendor's strategy."""
+        found, wanted = self._amounts, self.request.constraints
+        if not wanted.notes and not wanted.by_vendor:
+            return found
+        return {key: replace(one, notes=wanted.of(key[0]).notes) for key, one in found.items()}
+
+    @property
+    def _amounts(self) -> Mapping[DeviceKey, Held]:
         if self.state in HOLDS_PEAK:
             return lifecycle.peak(self.shares, self.request.containers, aligned=self.aligned)
         if self.state in HOLDS_BY_STATUS and self.facts is not None:

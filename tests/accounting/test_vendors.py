@@ -103,3 +103,47 @@ def test_facts_that_a_plugin_registers_are_kept_with_the_device() -> None:
     flow.view_is_true()
     (device,) = (one.device for one in live_view.live().refresh().states["n1"].devices if one.device.vendor == "Vastai")
     assert (device.fact("AIC"), device.fact("DeviceStrategy"), device.core_percent) == ("7", "die", 100)
+
+
+CLASS = "metax-tech.com/sgpu-app-class"
+
+
+def metax_node(name: str = "n1", cards: int = 1) -> dict[str, Any]:
+    """A node with so many Metax cards of 64 GiB that can be shared."""
+    card = {"totalDevCount": 16, "totalCompute": 100, "totalVRam": 65536, "healthy": True, "qosPolicy": "best-effort"}
+    registered = [{"uuid": f"{name}-mx-{i}", **card} for i in range(cards)]
+    return kube_objects.node(name, annotations={"metax-tech.com/node-gpu-devices": json.dumps(registered)})
+
+
+def metax_pod(name: str, app_class: str = "") -> dict[str, Any]:
+    """A pod that asks for a part of one Metax card, with this application class."""
+    limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "1", "metax-tech.com/vcore": "10"}
+    pod = kube_objects.pod(name, {"name": "main", "image": "busybox", "resources": {"limits": limits}})
+    pod["metadata"]["annotations"] |= {CLASS: app_class} if app_class else {}
+    return pod
+
+
+def test_the_class_of_the_pods_on_a_card_is_in_the_ledger() -> None:
+    flow.cluster(metax_node())
+    flow.run(metax_pod("trainer", "offline"))
+    flow.view_is_true()
+    (held,) = (one.held for one in live_view.live().refresh().states["n1"].devices if one.device.uuid == "n1-mx-0")
+    assert held.notes == ((CLASS, "offline"),)
+    server = metax_pod("server", "online")
+    flow.run(server)
+    assert (flow.charged_mib(), flow.used_mib("n1-mx-0")) == (2048, 2048)
+    flow.view_is_true()
+    for late in (metax_pod("more", "offline"), metax_pod("plain")):
+        flow.admit(late)
+        assert flow.filter_(late).reason == "CardAppClassMismatch"
+    observe.pods_gone(["uid-server", "uid-trainer"])
+    assert flow.filter_(metax_pod("plain")).node == "n1"
+    flow.view_is_true()
+
+
+def test_an_online_pod_is_charged_no_cores() -> None:
+    flow.cluster(metax_node())
+    flow.limit(core_percent=0)
+    assert not flow.admit(metax_pod("plain")).granted
+    flow.run(metax_pod("server", "online"))
+    assert [charge.core_percent for charge in live_view.live().refresh().usage["nlp"].values()] == [0]

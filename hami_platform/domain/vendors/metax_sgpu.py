@@ -1,7 +1,7 @@
 """Shares of Metax GPUs, declared. Names and meanings: HAMi v2.10.0, section `metax` of device-config.yaml.
 
-Application classes (online, offline) are not served: which class holds a card is nothing that the ledger knows. A pod
-that names one is refused at admission.
+A pod may name its application class: online pods (which take no cores) and offline ones share cards with each other
+only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WORD = "Metax-SGPU"
 REGISTER = "metax-tech.com/node-gpu-devices"
 ALLOCATED = "metax-tech.com/gpu-devices-allocated"
 TIME = "metax-tech.com/predicate-time"
-APP_CLASS = "metax-tech.com/sgpu-app-class"
 POLICIES = ("best-effort", "fixed-share", "burst-share")
+CLASSES = (metax_sgpu.ONLINE, metax_sgpu.OFFLINE)
 UNIT_MIB = 1024
 
 _LETTER = re.compile("[A-Za-z]")
@@ -44,7 +44,7 @@ def declare(config: section.Section) -> base.Vendor:
         selection=base.Selection(
             use_uuids="metax-tech.com/use-gpuuuid",
             nouse_uuids="metax-tech.com/nouse-gpuuuid",
-            notes=(metax_sgpu.QOS_KEY, metax_sgpu.TOPOLOGY_KEY),
+            notes=(metax_sgpu.QOS_KEY, metax_sgpu.TOPOLOGY_KEY, metax_sgpu.CLASS_KEY),
         ),
         most_cores=units.INT32_MAX,
         strategy=metax_sgpu.of(topology=config.flag("sgpuTopologyAware")),
@@ -91,20 +91,33 @@ def _card(value: Mapping[str, Any], index: int) -> devices.Device:
 
 
 def _rules(vendor: base.Vendor, declared: container.Declared, notes: Mapping[str, str]) -> container.Additions:
-    """The sharing policy, which every pod has. Raises RequestError."""
-    if APP_CLASS in notes:
-        raise parse.refusal(declared, APP_CLASS, "application classes are not served")
-    policy = notes.get(metax_sgpu.QOS_KEY)
-    if policy is not None and policy not in POLICIES:
-        raise parse.refusal(declared, metax_sgpu.QOS_KEY, f"must be set one of [{', '.join(POLICIES)}]")
-    if not parse.integer(declared, vendor.resources.count, most=units.INT32_MAX):
+    """The sharing policy, which every pod but an online one has. Raises RequestError."""
+    app_class = _one_of(CLASSES, metax_sgpu.CLASS_KEY, declared, notes)
+    count = parse.integer(declared, vendor.resources.count, most=units.INT32_MAX)
+    if app_class is not None and count > 1:
+        raise parse.refusal(declared, metax_sgpu.CLASS_KEY, "app-class pod must request single device")
+    if app_class == metax_sgpu.ONLINE:
         return container.Additions()
-    return container.Additions(annotations={} if policy else {metax_sgpu.QOS_KEY: POLICIES[0]})
+    policy = _one_of(POLICIES, metax_sgpu.QOS_KEY, declared, notes)
+    return container.Additions(annotations={metax_sgpu.QOS_KEY: POLICIES[0]} if count and policy is None else {})
 
 
-def _read(
-    vendor: base.Vendor, declared: container.Declared, _notes: Mapping[str, str]
-) -> requests.DeviceRequest | None:
+def _one_of(words: Sequence[str], key: str, declared: container.Declared, notes: Mapping[str, str]) -> str | None:
+    said = notes.get(key)
+    if said is not None and said not in words:
+        raise parse.refusal(declared, key, f"must be set one of [{', '.join(words)}]")
+    return said
+
+
+def _read(vendor: base.Vendor, declared: container.Declared, notes: Mapping[str, str]) -> requests.DeviceRequest | None:
+    """What the container asks for; an online pod takes no cores, whatever it says. Raises RequestError."""
+    ask = _amounts(vendor, declared)
+    if ask is None or notes.get(metax_sgpu.CLASS_KEY) != metax_sgpu.ONLINE:
+        return ask
+    return replace(ask, core_percent=0)
+
+
+def _amounts(vendor: base.Vendor, declared: container.Declared) -> requests.DeviceRequest | None:
     """As always; memory with a unit is in bytes, and what is below a MiB counts as not given. Raises RequestError."""
     name = vendor.resources.memory
     amount = declared.amount(name)

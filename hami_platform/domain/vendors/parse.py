@@ -32,12 +32,17 @@ def bare_request(pod: Mapping[str, Any]) -> requests.PodRequest:
 def request(containers: Sequence[Declared], notes: Mapping[str, str], config: base.DeviceConfig) -> requests.PodRequest:
     """The same for containers and annotations apart. Raises RequestError."""
     asks = tuple(requests.ContainerRequest(one.name, one.kind, _asks(one, config, notes)) for one in containers)
-    words = {ask.vendor for one in asks for ask in one.devices}
+    # A pod may hold what its containers no longer say: what it says to a vendor's strategy counts all the same.
+    words = {ask.vendor for one in asks for ask in one.devices} or _allocated(notes, config)
     if not words:
         return requests.PodRequest(asks)
     asked = [vendor for vendor in config.vendors if vendor.word in words]
     _refuse_nul(notes, [vendor.selection for vendor in asked])
     return requests.PodRequest(asks, constraints.read(notes, asked))
+
+
+def _allocated(notes: Mapping[str, str], config: base.DeviceConfig) -> set[str]:
+    return {vendor.word for vendor in config.vendors if vendor.allocated_key in notes}
 
 
 def _refuse_nul(notes: Mapping[str, str], selections: Sequence[base.Selection]) -> None:

@@ -87,10 +87,12 @@ def requested(draw: st.DrawFn, vendor: base.Vendor) -> PodRequest:
     """What a pod can ask of a vendor, as it is read."""
     names = vendor.resources
     limits = {names.count: str(draw(st.integers(1, 3)))}
+    notes = {key: draw(st.sampled_from(["online", "offline", "best-effort", "true"])) for key in vendor.selection.notes}
     for name in filter(None, (names.memory, names.cores)):
         if draw(st.booleans()):
             limits[name] = str(draw(st.sampled_from([1, 2, 16, 96, 500])))
-    pod = {"spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}}
+    containers = [{"name": "c", "resources": {"limits": limits}}]
+    pod = {"metadata": {"annotations": notes}, "spec": {"containers": containers}}
     try:
         return parse.pod_request(pod, CONFIG)
     except errors.RequestError:
@@ -101,8 +103,14 @@ def requested(draw: st.DrawFn, vendor: base.Vendor) -> PodRequest:
 def cases(draw: st.DrawFn) -> tuple[NodeState, PodRequest]:
     vendor = draw(st.sampled_from(CONFIG.vendors))
     held = st.tuples(st.integers(0, 4), st.sampled_from([0, 500, 1000]), st.sampled_from([0, 3, 50, 100]))
+    said = st.tuples(
+        *(st.tuples(st.just(key), st.sampled_from(["online", "offline"])) for key in vendor.selection.notes)
+    )
     states = [
-        DeviceState(device(i, vendor.word, draw(st.sampled_from([0, 3, 16, 64, 100, 304]))), Held(*draw(held)))
+        DeviceState(
+            device(i, vendor.word, draw(st.sampled_from([0, 3, 16, 64, 100, 304]))),
+            Held(*draw(held), notes=draw(st.one_of(st.just(()), said))),
+        )
         for i in range(draw(st.integers(0, 3)))
     ]
     return NodeState.of("n", states), draw(requested(vendor))
