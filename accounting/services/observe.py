@@ -18,7 +18,7 @@ from django.db import DataError
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
-from accounting.services import adoption, bindings, imports, pod_rows, usage
+from accounting.services import adoption, bindings, imports, pod_rows, usage, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform import logs
 from hami_platform.domain import lifecycle
@@ -178,9 +178,10 @@ def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:
     state = _state_of(seen)
     if _started(seen):
         pod_rows.lock_drop(entry, pod)
-    pod_rows.pod_move(
-        entry, pod, state, facts=pod_facts.encode(seen.facts), resource_version=seen.resource_version, gated=False
-    )
+    made = wire_texts.mig_made(pod.wire, seen.annotations)
+    news = {} if made is None else {"wire": {**pod.wire, wire_texts.MIG: made}}
+    facts = pod_facts.encode(seen.facts)
+    pod_rows.pod_move(entry, pod, state, facts=facts, resource_version=seen.resource_version, gated=False, **news)
     usage.intervals_write(entry, pod)
     return True
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
-from hami_platform.domain import devices
+from hami_platform.domain import devices, errors
 from hami_platform.domain.requests import ContainerRequest, PodRequest
 from hami_platform.domain.vendors.base import DeviceConfig, Placed, Vendor
 from hami_platform.domain.wire import mig_allocations, pod_devices
@@ -68,6 +70,23 @@ def _mig(shares: Sequence[devices.Share]) -> list[mig_allocations.Allocation]:
                 mig_allocations.Allocation(one.container_index, index, one.uuid, one.mig.profile, one.mig.placement)
             )
     return found
+
+
+def mig_made(stored: Mapping[str, Any], seen: Mapping[str, str]) -> str | None:
+    """The MIG reservation as its plugin completed it with ids, if that is news; None also where it names other places
+    than were reserved here, or cannot be read."""
+    before, now = stored.get(MIG), seen.get(MIG)
+    if not now or before == now:
+        return None
+    try:
+        reserved, made = mig_allocations.decode(before or ""), mig_allocations.decode(now)
+    except errors.WireError:
+        return None
+    bare = {replace(one, runtime=None) for one in made}
+    known = any(one.runtime for one in made) and (
+        not before or bare == {replace(one, runtime=None) for one in reserved}
+    )
+    return mig_allocations.encode(made) if known else None
 
 
 def shares_from(
