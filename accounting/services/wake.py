@@ -25,6 +25,10 @@ FREEING_STATES = frozenset({PodState.ENDED, PodState.CLAIMED, PodState.WAITING, 
 ANSWER_S = 10
 """How long a woken pod counts as placed before kube-scheduler has asked about it."""
 
+UNHEARD_S = 60
+"""How long kube-scheduler may leave a new or woken pod in its queue before a patch could help: it works the queue off
+in order, and each patch would only cost it time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -119,7 +123,7 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
         refusal = refusals.get(row.uid)
         expected = refusal is not None and _expected(refusal, now)
         shape = (row.namespace, row.request)
-        if shape in hopeless or not (expected or _asleep(refusal, freed_revision)):
+        if shape in hopeless or not (expected or _asleep(row, refusal, freed_revision, now)):
             continue
         placement = _placed(view, row)
         if placement is None:
@@ -136,9 +140,15 @@ def _waiting(view: View) -> Iterator[PodRow]:
     return (row for row in view.pods.values() if row.uid and not row.gated and row.state in waits)
 
 
-def _asleep(refusal: Refusal | None, freed_revision: int) -> bool:
-    """Whether its last refusal and its last wake lie before the freeing revision."""
-    return refusal is None or max(refusal.revision, refusal.woken_revision) < freed_revision
+def _asleep(row: PodRow, refusal: Refusal | None, freed_revision: int, now: datetime) -> bool:
+    """Whether its last refusal and its last wake lie before the freeing revision, and it does not stand in
+    kube-scheduler's queue: never asked about, or not since it was woken. A record that was lost looks like that too."""
+    if refusal is None:
+        return now.timestamp() - row.created_at_s > UNHEARD_S
+    if max(refusal.revision, refusal.woken_revision) >= freed_revision:
+        return False
+    queued = refusal.woken_at is not None and refusal.woken_revision > refusal.revision
+    return not queued or now - (refusal.woken_at or now) > timedelta(seconds=UNHEARD_S)
 
 
 def _expected(refusal: Refusal, now: datetime) -> bool:

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from accounting import ledger, live_view
+from accounting.models import Refusal
 from accounting.services import bindings, claims, namespaces, nodes, observe, placements, quotas, reconcile, seen
 from accounting.services.node_seen import from_object as node_from
 from accounting.services.placements import FilterAnswer
@@ -47,6 +48,17 @@ def filter_(pod: dict[str, Any], *candidates: str) -> FilterAnswer:
     """`/filter` with these nodes (default: all)."""
     names = candidates or tuple(live_view.live().refresh().states)
     return placements.placement_reserve(seen=seen.from_object(pod, CONFIG), candidates=names, config=CONFIG)
+
+
+def refusal(pod: dict[str, Any]) -> FilterAnswer:
+    """`/filter` that refuses, with the record that the extender's writer makes of it."""
+    answer = filter_(pod)
+    assert answer.node == ""
+    now = ledger.database_time()
+    Refusal.objects.create(
+        cluster_id=ledger.cluster_id(), pod_uid=pod["metadata"]["uid"], at=now, since=now, revision=answer.revision
+    )
+    return answer
 
 
 def bind(pod: dict[str, Any], node: str = "n1") -> bindings.BindingPlan | bindings.BindRefused:

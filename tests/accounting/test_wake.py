@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accounting import ledger, live_view
-from accounting.models import Refusal
+from accounting.models import Pod, Refusal
 from accounting.services import leases, observe, wake
 from tests import builders
 from tests.accounting import flow, kube_objects
@@ -32,12 +32,7 @@ def refused(name: str, *, priority: int = 0, **amounts: int) -> dict[str, Any]:
     pod["spec"]["priority"] = priority
     flow.admit(pod)
     flow.show(pod)
-    answer = flow.filter_(pod)
-    assert answer.node == ""
-    now = ledger.database_time()
-    Refusal.objects.create(
-        cluster_id=ledger.cluster_id(), pod_uid=f"uid-{name}", at=now, since=now, revision=answer.revision
-    )
+    flow.refusal(pod)
     return pod
 
 
@@ -133,6 +128,49 @@ def test_nobody_is_woken_before_the_ledger_was_compared(freed: wake.Freed) -> No
     assert woken(freed) == []
     with ledger.transaction(cause="compared") as entry:
         ledger.compared_set(entry)
+    assert woken(freed) == ["a"]
+
+
+def aged(pod: dict[str, Any], seconds: float) -> None:
+    """The pod was admitted that long ago."""
+    since = ledger.database_time() - timedelta(seconds=seconds)
+    with ledger.transaction(cause="aged") as entry:
+        row = Pod.objects.get(uid=pod["metadata"]["uid"])
+        row.created_at = since
+        row.save(update_fields=["created_at"])
+        entry.record("pod", row.pk)
+
+
+def test_a_pod_that_stands_in_kube_schedulers_queue_is_left_there(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=24576))
+    pod = kube_objects.pod("queued", mem=24576)
+    flow.admit(pod)
+    flow.show(pod)
+    aged(pod, wake.UNHEARD_S / 2)
+    observe.pods_gone(["uid-holder"])
+    assert woken(freed) == [], "it was never refused: it will be asked about"
+
+
+def test_a_pod_whose_refusal_was_lost_is_woken_after_a_minute(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=24576))
+    pod = kube_objects.pod("forgotten", mem=24576)
+    flow.admit(pod)
+    flow.show(pod)
+    aged(pod, wake.UNHEARD_S + 1)
+    observe.pods_gone(["uid-holder"])
+    assert woken(freed) == ["forgotten"]
+
+
+def test_a_woken_pod_that_was_not_asked_about_is_not_woken_again_for_a_minute(freed: wake.Freed) -> None:
+    flow.run(kube_objects.pod("holder", mem=12000))
+    flow.run(kube_objects.pod("another", mem=12000))
+    refused("a", mem=12000)
+    observe.pods_gone(["uid-holder"])
+    assert woken(freed) == ["a"]
+    Refusal.objects.update(woken_at=ledger.database_time() - timedelta(seconds=wake.ANSWER_S + 1))
+    observe.pods_gone(["uid-another"])
+    assert woken(freed) == [], "kube-scheduler is behind; another patch would not hasten it"
+    Refusal.objects.update(woken_at=ledger.database_time() - timedelta(seconds=wake.UNHEARD_S + 1))
     assert woken(freed) == ["a"]
 
 

@@ -83,7 +83,7 @@ def test_a_freed_device_wakes_the_waiting_pod(world: World) -> None:
         world.placed("holder", mem=24576)
         waiting = world.pod("waiting", mem=24576)
         until(lambda: flow.state(waiting) == "claimed", "seen")
-        assert flow.filter_(waiting).node == ""
+        flow.refusal(waiting)
         world.delete("holder")
         until(lambda: "platform.hami.io/retry-at" in world.look("waiting")["metadata"].get("annotations", {}), "woken")
 
