@@ -16,11 +16,14 @@ ACCEPTED_FLAGS: Final = {
     "leader-elect": "any number of replicas serve; the database decides",
     "leader-elect-resource-name": "see leader-elect",
     "leader-elect-resource-namespace": "see leader-elect",
-    "mig-strategy": "cards whose hardware is in MIG mode are cut as pods ask; instances are no resources of their own",
     "profiling": "there is no pprof endpoint",
     "enable-ascend": "every vendor is enabled",
     "enable-iluvatar": "every vendor is enabled",
     "debug": "use HAMI_LOG_LEVEL",
+    "fail-on-init-error": "the agent never waits in silence for a driver",
+    "kubelet-socket": "use HAMI_KUBELET_DIR",
+    "device-discovery-strategy": "devices are found by NVML, or read from HAMI_INVENTORY_FILE",
+    "imex-required": "a channel that is named must exist",
     "v": "use HAMI_LOG_LEVEL",
 }
 

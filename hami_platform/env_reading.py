@@ -63,7 +63,7 @@ def row(
 
 
 def table_of(declared: type[Any], groups: Mapping[str, str]) -> tuple[Setting, ...]:
-    """The rows of a settings class. `groups` names the first row of each group."""
+    """The rows of a settings class, in the order of the groups. `groups` names the first row of each."""
     rows = []
     group = ""
     for item in dataclasses.fields(declared):
@@ -72,7 +72,8 @@ def table_of(declared: type[Any], groups: Mapping[str, str]) -> tuple[Setting, .
         variable = PREFIX + (meta["variable"] or item.name.upper())
         row = {key: meta[key] for key in ("read", "default", "help", "also", "flags", "secret")}
         rows.append(Setting(name=item.name, variable=variable, group=group, **row))
-    return tuple(rows)
+    order = list(groups.values())
+    return tuple(sorted(rows, key=lambda row: order.index(row.group)))
 
 
 def read(table: Sequence[Setting], environ: Mapping[str, str]) -> dict[str, Any]:

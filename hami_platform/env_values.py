@@ -82,6 +82,18 @@ def choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def several(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    """A comma list of some of these words, each once."""
+
+    def read(value: str) -> tuple[str, ...]:
+        found = tuple(dict.fromkeys(words(value)))
+        if bad := [word for word in found if word not in allowed]:
+            raise ValueError(f"{bad[0]!r} is not one of {', '.join(allowed)}")
+        return found
+
+    return read
+
+
 def device_policy(value: str) -> str:
     """A GPU policy as HAMi writes it: one word, or a comma chain of words."""
     known = ("binpack", "spread", "mutex", "topology-aware", "numa")
