@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from deviceplugin.monitor_use import CardUse, Measuring
 from hami_platform.domain import devices
 
 HAMI_CORE = "hami-core"
@@ -116,6 +117,11 @@ class Without:
         """See Inventory."""
         self._cards.dissolve(card, use)
 
+    def use(self) -> tuple[CardUse, ...]:
+        """See monitor_use.Measuring."""
+        found = self._cards.use() if isinstance(self._cards, Measuring) else ()
+        return tuple(one for one in found if not {one.uuid, one.index} & self._left_out)
+
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base: a mistyped key is an error, not a default."""
@@ -154,6 +160,8 @@ class _Device(_Record, frozen=True):
     mode: Literal["hami-core", "mig"] = "hami-core"
     mig_profiles: tuple[_Profile, ...] = ()
     mig_devices: tuple[_Instance, ...] = ()
+    memory_used_mib: int | None = None
+    core_used_percent: int | None = None
 
 
 class _File(_Record, frozen=True):
@@ -190,6 +198,11 @@ class FileInventory:
     def dissolve(self, card: str, use: devices.MigUse) -> None:
         """Nothing exists apart from the file, so nothing is left behind."""
 
+    def use(self) -> tuple[CardUse, ...]:
+        """See monitor_use.Measuring. The cards of which the file says how they are used."""
+        listed = enumerate(self._read().devices)
+        return tuple(one for place, device in listed if (one := _use(device, place)) is not None)
+
     def _device(self, card: str) -> _Device:
         for device in self._read().devices:
             if device.uuid == card:
@@ -218,6 +231,15 @@ def _card(device: _Device, position: int) -> Card:
         healthy=device.health == "healthy",
         profiles=tuple(_profile(profile) for profile in device.mig_profiles),
     )
+
+
+def _use(device: _Device, position: int) -> CardUse | None:
+    used_mib, percent = device.memory_used_mib, device.core_used_percent
+    if used_mib is None and percent is None:
+        return None
+    card = _card(device, position)
+    used_bytes = None if used_mib is None else used_mib << 20
+    return CardUse(card.uuid, card.index, card.model, used_bytes, percent)
 
 
 def _profile(record: _Profile) -> CardProfile:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from deviceplugin import inventory, mig_profiles, nvml_links, nvml_mig, vitals, xids
+from deviceplugin import inventory, mig_profiles, nvml_links, nvml_mig, nvml_use, vitals, xids
+from deviceplugin.monitor_use import CardUse
 from hami_platform import logs
 from hami_platform.domain import devices
 
@@ -84,6 +85,22 @@ class NvmlInventory:
     def dissolve(self, card: str, use: devices.MigUse) -> None:
         """See Inventory."""
         self._on(card, lambda handle: nvml_mig.dissolve(self._nvml, handle, use), use.profile)
+
+    def use(self) -> tuple[CardUse, ...]:
+        """See monitor_use.Measuring. A card that does not answer is left out."""
+        with self._lock:
+            try:
+                self._start()
+            except self._nvml.NVMLError as error:
+                raise inventory.InventoryError(f"NVML: {error}") from error
+            found = (self._use(card) for card in sorted(self._known.values(), key=lambda card: card.index))
+            return tuple(one for one in found if one is not None)
+
+    def _use(self, card: inventory.Card) -> CardUse | None:
+        try:
+            return nvml_use.use_of(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(card.uuid), card)
+        except self._nvml.NVMLError:
+            return None  # the next scan says what is wrong with it
 
     def _on(self, card: str, work: Callable[[Any], T], what: str) -> T:
         with self._lock:
