@@ -6,9 +6,18 @@ that was stopped or cut off does not take itself for the one in office when it c
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
+
+
+def identity() -> str:
+    """A name that no other process has, now or later. Host and number alone do not do: two pods in one node's network
+    have the node's name, and each believes to be process 1."""
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
 class Office:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from accounting.services import office
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
 from accounting.watcher import Watcher
@@ -22,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Watch until SIGTERM or SIGINT."""
-        watcher = Watcher(cluster_api(), device_config(), holder=f"{socket.gethostname()}/{os.getpid()}")
+        watcher = Watcher(cluster_api(), device_config(), holder=office.identity())
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: watcher.stop())
         if (bind := env.current().metrics_bind) is not None:
