@@ -1,24 +1,23 @@
 """The ledger transaction: one writer at a time, in an order that everybody can follow.
 
 `transaction()` takes the cluster's Clock, gives out the database's time, and appends the Journal. It must not know
-what services write. The only module with SQL of a particular database.
+what services write. With `statements`, the only module with SQL of a particular database.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import InterfaceError, InternalError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, connection, models
 from django.db import transaction as db
 
-from accounting import guard
+from accounting import guard, statements
 from accounting.breaker import Breaker, LedgerUnavailable
 from accounting.models import Clock, Cluster, Journal, ProcessLease
 from hami_platform import env
@@ -45,6 +44,9 @@ class Entry:
     actor: str
     rows: list[Journal] = field(default_factory=list)
     depth: int = 0
+    gathers: bool = False
+    _dirty: dict[int, tuple[models.Model, set[str]]] = field(default_factory=dict)
+    _later: list[statements.Statement] = field(default_factory=list)
 
     def record(self, kind: str, key: str | int, **values: Any) -> None:
         """Journal that the row `key` of `kind` changed; `values` are what readers of the activity want to see."""
@@ -61,6 +63,24 @@ class Entry:
             )
         )
 
+    def save(self, row: models.Model, names: Iterable[str]) -> None:
+        """Write these fields of a row: now, or with all the rest at the end of a block that gathers."""
+        if not self.gathers:
+            row.save(update_fields=list(names))
+            return
+        _, dirty = self._dirty.setdefault(id(row), (row, set()))
+        dirty.update(names)
+
+    def insert(self, rows: Sequence[models.Model]) -> None:
+        """Write new rows of one model whose keys nobody needs."""
+        if not rows:
+            return
+        statement = statements.insertion(rows)
+        if self.gathers:
+            self._later.append(statement)
+        else:
+            statements.run([statement])
+
     @property
     def untouched(self) -> bool:
         """Whether nothing has been recorded yet: then a View that was refreshed in this transaction is exact."""
@@ -73,12 +93,14 @@ class Entry:
 
     def write(self) -> None:
         """Give the recorded rows their revision. A transaction that changed nothing takes none."""
+        gathered = [*(statements.updating(row, names) for row, names in self._dirty.values()), *self._later]
         if not self.rows:
+            statements.run(gathered)
             return
         tag = secrets.token_hex(8)
         for seq, row in enumerate(self.rows):
             row.seq, row.tag = seq, tag
-        _append(self.rows, self.clock.pk)
+        statements.run([*gathered, *_appending(self.rows, self.clock.pk)])
 
 
 _local = threading.local()
@@ -109,7 +131,7 @@ def forget_cluster() -> None:
 def _found(cluster: Cluster) -> None:
     """Make the Clock of a new cluster, with a first revision so that every View has a row to stand on."""
     with db.atomic(), guard.writing():
-        clock, made = Clock.objects.get_or_create(cluster=cluster, defaults={"incarnation": uuid.uuid4().hex})
+        clock, made = Clock.objects.get_or_create(cluster=cluster, defaults={"incarnation": _drawn(database_time())})
         if made:
             entry = Entry(clock, 1, database_time(), cause="cluster_found", actor="")
             entry.record("clock", "incarnation", incarnation=clock.incarnation)
@@ -117,12 +139,13 @@ def _found(cluster: Cluster) -> None:
 
 
 @contextmanager
-def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Iterator[Entry]:
+def transaction(*, cause: str, actor: str = "", fence: int | None = None, gather: bool = False) -> Iterator[Entry]:
     """Run the block as the ledger's one writer; journal what it records; commit, or leave no trace.
 
     May be nested: the inner block joins the outer one's revision, under a savepoint. `fence` is the watcher epoch
-    that must still be current (Fenced otherwise). Raises LedgerUnavailable when the database or the Clock cannot be
-    had in time.
+    that must still be current (Fenced otherwise). gather: the block reads nothing that it writes, so that what goes
+    through its Entry may be written by one message at its end (not if nested: the outer block may read). Raises
+    LedgerUnavailable when the database or the Clock cannot be had in time.
     """
     running: Entry | None = getattr(_local, "entry", None)
     if running is not None:
@@ -133,7 +156,7 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Ite
     try:
         with db.atomic():
             entry = _take_clock(cause, actor, fence)
-            entry.depth = depth
+            entry.depth, entry.gathers = depth, gather
             _local.entry = entry
             try:
                 with guard.writing():
@@ -149,13 +172,16 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None) -> Ite
 
 
 def _nested(running: Entry) -> Iterator[Entry]:
-    before = len(running.rows)
+    before, gathers = len(running.rows), running.gathers
+    running.gathers = False  # what is written under a savepoint falls with it
     try:
         with db.atomic():
             yield running
     except BaseException:
         del running.rows[before:]
         raise
+    finally:
+        running.gathers = gathers
 
 
 def _take_clock(cause: str, actor: str, fence: int | None) -> Entry:
@@ -209,10 +235,6 @@ _SINCE = (
     f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
     " AND (revision > %s OR seq = 0) ORDER BY revision, seq"
 )
-_JOURNAL = tuple(field for field in Journal._meta.concrete_fields if not field.primary_key)
-_COLUMNS = ", ".join(f'"{one.column}"' for one in _JOURNAL)
-_JOURNAL_SQL = f"INSERT INTO {Journal._meta.db_table} ({_COLUMNS}) VALUES "  # noqa: S608
-_JOURNAL_ROW = f"({', '.join(['%s'] * len(_JOURNAL))})"
 _TURN_SQL = f"UPDATE {Clock._meta.db_table} SET revision = %s, tag = %s WHERE id = %s"  # noqa: S608
 _ROWS_AT_ONCE = 500
 
@@ -234,24 +256,11 @@ def _locked(cluster: int) -> tuple[Clock, datetime]:
     return Clock.from_db(connection.alias, _CLOCK, row), at
 
 
-def _append(rows: list[Journal], clock: int) -> None:
+def _appending(rows: list[Journal], clock: int) -> Iterator[statements.Statement]:
     """Write journal rows of one revision, and turn the Clock to it."""
-    turn = (rows[0].revision, rows[0].tag, clock)
-    *first, last = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
-    with connection.cursor() as cursor:
-        for chunk in first:
-            cursor.execute(*_insertion(chunk))
-        sql, values = _insertion(last)
-        if connection.vendor == "postgresql":
-            cursor.execute(f"{sql}; {_TURN_SQL}", (*values, *turn))
-        else:
-            cursor.execute(sql, values)
-            cursor.execute(_TURN_SQL, turn)
-
-
-def _insertion(rows: list[Journal]) -> tuple[str, list[Any]]:
-    sql = _JOURNAL_SQL + ", ".join([_JOURNAL_ROW] * len(rows))
-    return sql, [one.get_db_prep_save(getattr(row, one.attname), connection) for row in rows for one in _JOURNAL]
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield statements.insertion(rows[start : start + _ROWS_AT_ONCE])
+    yield statements.Statement(_TURN_SQL, (rows[0].revision, rows[0].tag, clock))
 
 
 def _time(value: Any) -> datetime:
@@ -296,9 +305,15 @@ def losable() -> Iterator[None]:
 def incarnation_draw(entry: Entry) -> None:
     """Start a new history: the database was restored or replaced. Nothing is ready until a full compare with the API
     server."""
-    drawn = uuid.uuid4().hex
+    drawn = _drawn(entry.at)
     Clock.objects.filter(pk=entry.clock.pk).update(incarnation=drawn)
     entry.record("clock", "incarnation", incarnation=drawn)
+
+
+def _drawn(at: datetime) -> str:
+    """A name for a history. Names are ordered as they are drawn: one that is older than a View has known comes out of a
+    backup."""
+    return f"{at.astimezone(UTC):%Y%m%d%H%M%S%f}{secrets.token_hex(6)}"
 
 
 def compared_set(entry: Entry) -> None:

@@ -116,11 +116,11 @@ class LiveView:
 
     def _lost(self, base: View) -> View:
         """Behind the pruning: reload. Ahead, or on another history: the database was restored, so a new incarnation
-        as well."""
+        as well, unless somebody has drawn one since. An older one than this View's is the backup's own."""
         clock = Clock.objects.get(cluster=self._cluster)
-        if base.clock.revision > clock.pruned_through and clock.incarnation == base.clock.incarnation:
+        if base.clock.revision > clock.pruned_through and clock.incarnation <= base.clock.incarnation:
             with ledger.transaction(cause="history_changed") as entry:
-                if Clock.objects.get(pk=entry.clock.pk).incarnation == base.clock.incarnation:
+                if Clock.objects.get(pk=entry.clock.pk).incarnation == clock.incarnation:
                     ledger.incarnation_draw(entry)
         return self._load()
 

@@ -131,7 +131,7 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
             continue
         view = _with(view, row, placement)
         if not expected and _won(row, freed_revision, now):
-            history = view.clock.incarnation[:6]
+            history = view.clock.incarnation[-6:]
             yield Wake(row.uid, row.namespace, row.name, freed_revision, ungate=False, history=history)
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from accounting import guard, ledger, live_view
 from accounting.models import Clock, Journal, NodeLock, Pod, Tenant
-from accounting.services import retention, tenants
+from accounting.services import reconcile, retention, tenants
 from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -127,6 +127,22 @@ def test_a_view_ahead_of_a_restored_database_draws_a_new_incarnation() -> None:
     assert after.clock.incarnation != old.incarnation
     assert not after.ready
     assert not after.pods
+
+
+def test_a_backup_of_an_earlier_incarnation_is_noticed_too() -> None:
+    """Restored twice: the incarnation that comes back with the second backup was left before."""
+    flow.cluster()
+    old = Clock.objects.get()
+    with ledger.transaction(cause="restored") as entry:
+        ledger.incarnation_draw(entry)
+    reconcile.compared()
+    before = live_view.live().refresh()
+    with guard.writing():
+        Journal.objects.filter(revision__gt=old.revision).delete()
+        old.save()
+    after = live_view.live().refresh()
+    assert not after.ready
+    assert after.clock.incarnation not in (old.incarnation, before.clock.incarnation)
 
 
 def test_another_history_of_the_same_length_is_noticed_by_its_tag() -> None:
