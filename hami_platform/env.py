@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hami_platform import env_agent, env_reading
+from hami_platform import env_monitor, env_reading
 from hami_platform import env_values as values
 from hami_platform.env_reading import row
 
@@ -23,7 +23,7 @@ ROLES: Final = ("web", "webhook", "extender", "watcher", "worker", "beat", "agen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(env_agent.DeviceSettings):
+class Settings(env_monitor.MonitorSettings):
     """Every setting, read and checked. Durations are seconds; None or empty text means "not set"."""
 
     # -- Process
@@ -291,6 +291,7 @@ GROUPS: Final = {
     "default_namespace_mode": "Quota and leases",
     "node_name": "Node agent",
     "device_list_strategy": "Node agent: devices and the kubelet",
+    "monitor": "Node agent: monitor and limits",
     "e2e_bin": "Tests",
 }
 TABLE: Final = env_reading.table_of(Settings, GROUPS)

@@ -24,6 +24,14 @@ def text(value: str) -> str:
     return value.strip()
 
 
+def sha256(value: str) -> str:
+    """A hash as 64 hexadecimal digits, in lower case; or nothing."""
+    found = value.strip().lower()
+    if found and not re.fullmatch(r"[0-9a-f]{64}", found):
+        raise ValueError(f"{value!r} is not 64 hexadecimal digits")
+    return found
+
+
 def boolean(value: str) -> bool:
     """true/false, yes/no, on/off, t/f, 1/0; in any case."""
     word = value.strip().lower()
