@@ -13,6 +13,8 @@ from hami_platform import logs
 BLIND_AFTER = 3
 """Scans that may fail in a row before the cards count as unhealthy: one hiccup is not a dead card."""
 
+UNREADABLE = "the driver cannot be asked"
+
 log = logs.get(__name__)
 
 
@@ -35,11 +37,13 @@ class HealthWatch:
             log.error("inventory_unreadable", failures=self._failures, error=str(error))
             if self._failures < BLIND_AFTER:
                 return self._period_s
-            seen = tuple(dataclasses.replace(card, healthy=False) for card in self._shown.picture.cards)
+            seen = tuple(
+                dataclasses.replace(card, healthy=False, ailment=UNREADABLE) for card in self._shown.picture.cards
+            )
         else:
             self._failures = 0
         if self._shown.publish(seen):
-            sick = [card.uuid for card in seen if not card.healthy]
+            sick = [f"{card.uuid} ({card.ailment})" for card in seen if not card.healthy]
             meters.CARDS.labels("unhealthy").set(len(sick))
             meters.CARDS.labels("healthy").set(len(seen) - len(sick))
             log.info("cards_changed", cards=len(seen), unhealthy=",".join(sick))

@@ -160,6 +160,8 @@ class _Device(_Record, frozen=True):
     mode: Literal["hami-core", "mig"] = "hami-core"
     mig_profiles: tuple[_Profile, ...] = ()
     mig_devices: tuple[_Instance, ...] = ()
+    minor: int | None = None
+    peers: dict[str, int] = {}
     memory_used_mib: int | None = None
     core_used_percent: int | None = None
 
@@ -229,6 +231,10 @@ def _card(device: _Device, position: int) -> Card:
         numa=device.numa,
         mode=device.mode,
         healthy=device.health == "healthy",
+        ailment="" if device.health == "healthy" else "the inventory file says so",
+        minor=device.minor,
+        peers=tuple(Peer(uuid_, score) for uuid_, score in sorted(device.peers.items())),
+        partitions=tuple(_partition(one) for one in device.mig_devices) if device.mode == MIG else (),
         profiles=tuple(_profile(profile) for profile in device.mig_profiles),
     )
 
@@ -240,6 +246,11 @@ def _use(device: _Device, position: int) -> CardUse | None:
     card = _card(device, position)
     used_bytes = None if used_mib is None else used_mib << 20
     return CardUse(card.uuid, card.index, card.model, used_bytes, percent)
+
+
+def _partition(record: _Instance) -> Partition:
+    instance = MigInstance(record.uuid, record.gpu_instance_id, record.compute_instance_id)
+    return Partition(instance, record.profile, devices.MigPlacement(record.start, record.size))
 
 
 def _profile(record: _Profile) -> CardProfile:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from deviceplugin import mig_profiles
 from hami_platform.domain.errors import ConfigError
 from hami_platform.domain.vendors import nvidia
 
@@ -33,6 +34,9 @@ class Tuning:
     prefer: bool | None = None
     left_out: frozenset[str | int] = frozenset()
     """Uuids and indexes of cards that the agent is to leave alone."""
+    profiles: mig_profiles.Allowed = mig_profiles.ALL
+    owns_mig: bool = False
+    """The node's cards are to be in MIG mode, and no instance on them is anybody else's."""
 
 
 def _whole(value: Any) -> int:
@@ -76,6 +80,27 @@ def _cards(value: Any) -> frozenset[str | int]:
     return frozenset((*map(str, lists[0]), *indexes))
 
 
+def _allowed(value: Any) -> mig_profiles.Allowed:
+    """`[{"models": […], "profiles": ["1g.5gb", …]}]`; the first entry whose model matches a card counts."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ValueError("is not a list of objects with models and profiles")
+    rules = []
+    for one in value:
+        lists = [one.get("models"), one.get("profiles")]
+        if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
+            raise ValueError("has an entry whose models or profiles are not a list of texts")
+        sizes = frozenset(mig_profiles.slices(profile) for profile in one["profiles"])
+        rules.append(mig_profiles.Rule(tuple(one["models"]), sizes))
+    return mig_profiles.Allowed(tuple(rules))
+
+
+def _owns(value: Any) -> bool:
+    """HAMi's words for how a node's cards are shared; the empty one is HAMi's for "as usual"."""
+    if value not in ("hami-core", "mig", ""):
+        raise ValueError("is not hami-core or mig")
+    return bool(value == "mig")
+
+
 _Reader = tuple[str, Callable[[Any], Any]]
 
 _FOR_ALL: Mapping[str, _Reader] = {
@@ -87,6 +112,7 @@ _FOR_ALL: Mapping[str, _Reader] = {
     "libCudaLogLevel": ("log_level", _text),
     "enableNumaTopology": ("numa", _flag),
     "disableCoreLimit": ("disable_core_limit", _flag),
+    "migProfileAllowlist": ("profiles", _allowed),
 }
 _FOR_ONE: Mapping[str, _Reader] = {
     "devicesplitcount": ("slots", _slots),
@@ -97,6 +123,7 @@ _FOR_ONE: Mapping[str, _Reader] = {
     "enablenumatopology": ("numa", _flag),
     "enablegetpreferredallocation": ("prefer", _flag),
     "filterdevices": ("left_out", _cards),
+    "operatingmode": ("owns_mig", _owns),
 }
 
 

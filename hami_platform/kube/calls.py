@@ -296,6 +296,23 @@ def event_create(
     The message is cut at the API's limit of 1024.
     """
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod, "uid": uid}
+    return _event(namespace, name, about, reason, message, type_, component, at)
+
+
+NODE_EVENTS_NAMESPACE = "default"  # where `kubectl describe node` looks; nodes have none
+
+
+def node_event_create(
+    *, name: str, node: str, reason: str, message: str, type_: str, component: str, at: str
+) -> KubeCall[objects.Object]:
+    """A core/v1 event about a node; see event_create. Its uid is its name, as the kubelet writes it."""
+    about = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
+    return _event(NODE_EVENTS_NAMESPACE, name, about, reason, message, type_, component, at)
+
+
+def _event(
+    namespace: str, name: str, about: dict[str, str], reason: str, message: str, type_: str, component: str, at: str
+) -> KubeCall[objects.Object]:
     body = {
         "apiVersion": "v1",
         "kind": "Event",

@@ -11,7 +11,7 @@ import pytest
 
 from deviceplugin import VERSION, board, health, heartbeat, inventory, loops, register, registrar
 from hami_platform.kube import calls, errors, leases
-from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, card, device_record, inventory_file, node
+from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, card, device_record, inventory_file, node, profile
 from tests.deviceplugin.cluster import Cluster
 
 REGISTER = "hami.io/node-nvidia-register"
@@ -153,6 +153,44 @@ def test_without_cards_the_annotation_goes() -> None:
     shown.publish(())
     registrar.Registrar(NODE, cluster, shown, register.Scaling(), marked=True).step()
     assert REGISTER not in cluster.node(NODE)["metadata"]["annotations"]
+
+
+def connected(*, symmetric: bool = True) -> tuple[inventory.Card, ...]:
+    score = 240 if symmetric else 0
+    return tuple(
+        card(one, index=index, peers=(inventory.Peer(other, score, symmetric),))
+        for index, (one, other) in enumerate(((GPU_A, GPU_B), (GPU_B, GPU_A)))
+    )
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_pair_scores_are_told_only_where_that_is_asked_for(asked: bool) -> None:
+    cluster, shown = Cluster(node()), board.Board()
+    shown.publish(connected())
+    registrar.Registrar(NODE, cluster, shown, register.Scaling(), marked=True, scores=asked).step()
+    text = cluster.node(NODE)["metadata"]["annotations"].get("hami.io/node-nvidia-score")
+    wanted = [{"uuid": GPU_A, "score": {GPU_B: 240}}, {"uuid": GPU_B, "score": {GPU_A: 240}}]
+    assert (text and json.loads(text)) == (wanted if asked else None)
+
+
+def test_two_sides_that_count_other_links_are_told_of_once_an_hour() -> None:
+    cluster, shown, now_s = Cluster(node()), board.Board(), [1_790_000_000.0]
+    shown.publish(connected(symmetric=False))
+    keeping = registrar.Registrar(
+        NODE, cluster, shown, register.Scaling(), marked=True, scores=True, now_s=lambda: now_s[0]
+    )
+    for now_s[0] in (1_790_000_000.0, 1_790_003_599.0, 1_790_003_600.0):
+        assert keeping.step() == registrar.CHECK_S
+    events = [value for value in cluster.stored.values() if value.get("kind") == "Event"]
+    assert [(one["reason"], one["involvedObject"]["name"]) for one in events] == [(registrar.ASYMMETRIC, NODE)] * 2
+
+
+def test_cards_whose_instances_the_kubelet_accounts_for_are_not_registered() -> None:
+    cluster, shown = Cluster(node()), board.Board()
+    shown.publish((card(), card(GPU_B, index=1, mode="mig", profiles=(profile(),))))
+    registrar.Registrar(NODE, cluster, shown, register.Scaling(), marked=True, static=True).step()
+    text = cluster.node(NODE)["metadata"]["annotations"][REGISTER]
+    assert [one["id"] for one in json.loads(text)] == [GPU_A]
 
 
 def test_mark_is_valid_as_a_label() -> None:

@@ -53,6 +53,11 @@ def test_a_file_without_the_section_changes_nothing(text: str) -> None:
         ("nvidia: {deviceSplitCount: 0}", "nvidia.deviceSplitCount: 0 must be at least 1"),
         ("nvidia: {deviceMemoryScaling: 0}", "nvidia.deviceMemoryScaling: 0 is not a number above 0"),
         ("nvidia: {disableCoreLimit: 'no'}", "nvidia.disableCoreLimit: 'no' is not true or false"),
+        ("nvidia: {migProfileAllowlist: [a]}", "nvidia.migProfileAllowlist: ['a'] is not a list of objects"),
+        (
+            "nvidia: {migProfileAllowlist: [{models: [A30], profiles: [small]}]}",
+            "has the profile 'small', which is not <slices>g.<memory>",
+        ),
         ("nvidia: [1]", "nvidia: is not a section"),
         ("a: b: c", "not YAML"),
     ],
@@ -88,3 +93,21 @@ def test_filtered_cards_are_left_alone_by_uuid_and_index(tmp_path: Path) -> None
     records = [device_record(GPU_A), device_record(GPU_B), device_record("GPU-c")]
     cards = inventory.Without(inventory.FileInventory(inventory_file(tmp_path, *records)), found.left_out)
     assert [card.uuid for card in cards.scan()] == [GPU_A]
+
+
+def test_the_allowed_mig_profiles_go_by_model_and_slices() -> None:
+    text = "nvidia: {migProfileAllowlist: [{models: [A30], profiles: [1g.6gb, 4g.24gb]}]}"
+    found = tuning.with_device_config(tuning.Tuning(), text).profiles
+    assert (found.of("NVIDIA A30"), found.of("NVIDIA A10")) == (frozenset((1, 4)), frozenset())
+    assert tuning.Tuning().profiles.of("NVIDIA A10") is None
+
+
+@pytest.mark.parametrize("mode, owns", [("mig", True), ("hami-core", False), ("", False)])
+def test_the_operating_mode_says_whether_the_cards_are_cut(mode: str, owns: bool) -> None:
+    text = node_config({"name": "n1", "operatingmode": mode})
+    assert tuning.with_node_config(tuning.Tuning(), text, "n1").owns_mig is owns
+
+
+def test_an_operating_mode_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"nodeconfig\[0\]\.operatingmode: 'mps'"):
+        tuning.with_node_config(tuning.Tuning(), node_config({"name": "n1", "operatingmode": "mps"}), "n1")
