@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from accounting import statements
 from accounting.models import (
     Clock,
     Device,
@@ -57,7 +58,7 @@ def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
         clock=clock,
         nodes=_named(_nodes, Node, cluster, nodes, "name"),
         holds=_named(_holds, Hold, cluster, _ids(keys, "hold")),
-        pods=_named(_few_live_pods, Pod, cluster, _ids(keys, "pod")),
+        pods=_changed_pods(cluster, _ids(keys, "pod")),
         namespaces=_named(_namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
         tenants=_named(_tenants, Tenant, cluster, _ids(keys, "tenant")),
         quotas=_named(_quotas, Quota, cluster, _ids(keys, "quota")),
@@ -228,18 +229,31 @@ def _pods(query: Any) -> dict[int, rows.PodRow]:
     return {values[0]: _pod(values, shares.get(values[0], ())) for values in found}
 
 
-def _few_live_pods(query: Any) -> dict[int, rows.PodRow]:
-    """Pods and their shares by one statement, each pod's columns once for every share: for few."""
-    shares = [f"shares__{column}" for column in SHARE_COLUMNS]
+def _changed_pods(cluster: int, keys: set[int]) -> dict[int, rows.PodRow | None]:
+    """These pods and their shares by one statement, each pod's columns once for every share."""
+    if not keys:
+        return {}
+    few = len(keys) <= FEW
+    joined = _FEW_PODS.rows(cluster, *keys) if few else _with_shares(cluster, *keys)
     found: dict[int, tuple[Any, ...]] = {}
     given: dict[int, list[devices.Share]] = defaultdict(list)
-    joined = query.exclude(state=PodState.ENDED).order_by("shares__container_index", "shares__pk")
-    for values in joined.values_list(*POD_COLUMNS, *shares):
+    for values in joined:
         pod, share = values[: len(POD_COLUMNS)], values[len(POD_COLUMNS) :]
         found[pod[0]] = pod
         if share[0] is not None:
             given[pod[0]].append(_share(*share[1:]))
-    return {pk: _pod(values, given[pk]) for pk, values in found.items()}
+    return {pk: _pod(found[pk], given[pk]) if pk in found else None for pk in keys}
+
+
+def _with_shares(cluster: int, *keys: int) -> Any:
+    live = Pod.objects.filter(cluster=cluster, pk__in=keys).exclude(state=PodState.ENDED)
+    shares = [f"shares__{column}" for column in SHARE_COLUMNS]
+    return live.order_by("shares__container_index", "shares__pk").values_list(*POD_COLUMNS, *shares)
+
+
+FEW = 8
+"""Pods that change between two looks at the ledger: nearly always so few."""
+_FEW_PODS = statements.Query(_with_shares)
 
 
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:

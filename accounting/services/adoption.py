@@ -3,9 +3,10 @@ wait."""
 
 from __future__ import annotations
 
+from django.db import connection
 from django.db.models import Q
 
-from accounting import ledger, loading
+from accounting import ledger, loading, statements
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import claims, pod_rows
@@ -37,12 +38,29 @@ def _asks_now(entry: Entry, pod: Pod, seen: PodSeen) -> None:
         pod_rows.pod_move(entry, pod, pod.state, request=asked, resource_version=version)
 
 
+_COLUMNS = tuple(one.attname for one in Pod._meta.concrete_fields)
+_BY_UID = statements.Query(
+    lambda cluster, uid: Pod.objects.filter(cluster=cluster, uid=uid).order_by().values_list(*_COLUMNS)
+)
+_BY_UID_OR_CLAIM = statements.Query(
+    lambda cluster, uid, claim, namespace: (
+        Pod.objects.filter(
+            Q(uid=uid) | Q(claim_id=claim, namespace=namespace, uid="", state=PodState.CLAIMED), cluster=cluster
+        )
+        .order_by()
+        .values_list(*_COLUMNS)
+    )
+)
+
+
 def _known(seen: PodSeen) -> Pod | None:
     """The pod's row, else the unmatched claim that it carries. One claim serves one uid, in its own namespace."""
-    own = Q(uid=seen.uid)
+    cluster = ledger.cluster_id()
     if seen.claim_id:
-        own |= Q(claim_id=seen.claim_id, namespace=seen.namespace, uid="", state=PodState.CLAIMED)
-    found = sorted(Pod.objects.filter(own, cluster=ledger.cluster_id()).order_by(), key=lambda one: not one.uid)
+        rows = _BY_UID_OR_CLAIM.rows(cluster, seen.uid, seen.claim_id, seen.namespace)
+    else:
+        rows = _BY_UID.rows(cluster, seen.uid)
+    found = sorted((Pod.from_db(connection.alias, _COLUMNS, row) for row in rows), key=lambda one: not one.uid)
     return found[0] if found else None
 
 

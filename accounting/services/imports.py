@@ -66,7 +66,7 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
         unmanaged=found.unmanaged,
         wire=_wire(seen, config),
     )
-    pod_rows.shares_write(pod, found.shares)
+    pod_rows.shares_write(entry, pod, found.shares)
     _tell(entry, seen, found)
     return pod
 
@@ -81,7 +81,7 @@ def pod_take_over(entry: Entry, view: View, pod: Pod, seen: PodSeen, config: Dev
     if wire == ours and (wire or pod.shares.exists()):
         return
     found = stated(seen, models_on(view, seen.node), config)
-    pod_rows.shares_write(pod, found.shares)
+    pod_rows.shares_write(entry, pod, found.shares)
     pod_rows.pod_move(entry, pod, pod.state, aligned=found.aligned, unmanaged=found.unmanaged, wire=wire)
     _tell(entry, seen, found)
 

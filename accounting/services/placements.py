@@ -104,7 +104,7 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
             return _refusals.keep(seen.uid, asked, FilterAnswer(decision=decision, revision=view.clock.revision))
     else:
         decision = None
-    with ledger.transaction(cause="placement_reserve") as entry:
+    with ledger.transaction(cause="placement_reserve", gather=True) as entry:
         answer = _confirm(entry, seen, candidates, decision, view, config)
     return _with_reasons(live_view.live().refresh(), answer, seen, candidates) if answer.quota else answer
 
@@ -248,7 +248,7 @@ def reserve(
     had_none: bool = False,
 ) -> None:
     """Write the placement as the pod's reservation. Call under the Clock. had_none: the pod certainly has no shares."""
-    pod_rows.shares_write(pod, placement.shares, had_none=had_none)
+    pod_rows.shares_write(entry, pod, placement.shares, had_none=had_none)
     node = live_view.live().now.nodes.get(placement.node)
     wire = wire_texts.texts(
         placement.shares, request, config, node=placement.node, known=node.devices if node else (), at=entry.at

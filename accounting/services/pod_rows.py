@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from accounting import loading
+from accounting import loading, statements
 from accounting.ledger import Entry
 from accounting.models import Namespace, NodeLock, Pod, PodState, Share
 from hami_platform import env
@@ -24,7 +24,7 @@ def pod_move(entry: Entry, pod: Pod, state: str, **columns: Any) -> None:
     pod.state = state
     for name, value in columns.items():
         setattr(pod, name, value)
-    pod.save(update_fields=["state", *columns])
+    entry.save(pod, ("state", *columns))
     entry.record(
         "pod",
         pod.pk,
@@ -65,7 +65,7 @@ def pod_create(
     namespaces that certainly have one."""
     if namespace not in known:
         namespace_ensure(entry, cluster=cluster, name=namespace)
-    pod = Pod.objects.create(
+    pod = Pod(
         cluster_id=cluster,
         namespace=namespace,
         state=state,
@@ -74,15 +74,16 @@ def pod_create(
         claim_charges=[loading.claim_charge_json(charge) for charge in charges],
         **columns,
     )
+    statements.insert(pod)
     entry.record("pod", pod.pk, uid=pod.uid, namespace=namespace, name=pod.name, state=state, claim=pod.claim_id)
     return pod
 
 
-def shares_write(pod: Pod, shares: Sequence[devices.Share], *, had_none: bool = False) -> None:
+def shares_write(entry: Entry, pod: Pod, shares: Sequence[devices.Share], *, had_none: bool = False) -> None:
     """The pod's shares are these and no others. had_none: it certainly has no others yet."""
     if not had_none:
         Share.objects.filter(pod=pod).delete()
-    Share.objects.bulk_create(
+    rows = [
         Share(
             pod=pod,
             container_index=one.container_index,
@@ -98,7 +99,8 @@ def shares_write(pod: Pod, shares: Sequence[devices.Share], *, had_none: bool = 
             mig_size=one.mig.placement.size if one.mig else None,
         )
         for one in shares
-    )
+    ]
+    entry.insert(rows)
 
 
 def namespace_ensure(entry: Entry, *, cluster: int, name: str) -> None:

@@ -138,7 +138,7 @@ def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConf
             return ()
         kept = {one.uuid: one for one in row.shares if _of(one, mark["container"])}
         others = [one for one in row.shares if not _of(one, mark["container"])]
-        pod_rows.shares_write(pod, _in_order([*others, *(kept[uuid] for uuid in named)]))
+        pod_rows.shares_write(entry, pod, _in_order([*others, *(kept[uuid] for uuid in named)]))
         wire = {name: value for name, value in pod.wire.items() if name != MARK} | {key: text}
         pod_rows.pod_move(entry, pod, pod.state, wire=wire)
         usage.intervals_write(entry, pod)
@@ -298,7 +298,7 @@ def _hold_both(entry: Entry, row: PodRow, own: Sequence[devices.Share], new: Seq
     pod = Pod.objects.get(pk=row.id)
     old = {one.uuid for one in own}
     added = [one for one in new if one.uuid not in old]
-    pod_rows.shares_write(pod, _in_order([*row.shares, *added]))
+    pod_rows.shares_write(entry, pod, _in_order([*row.shares, *added]))
     mark = {
         "container": own[0].container_index,
         "before": [one.uuid for one in own],
