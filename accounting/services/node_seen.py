@@ -58,12 +58,12 @@ class NodeSeen:
         return bool(self.devices or self.unreadable)
 
     def fingerprint(self, gone: Sequence[str]) -> str:
-        """Hash of all that `nodes_observe` writes."""
+        """Hash of all that `nodes_observe` writes. HAMi's plugin registers its devices in an order of chance."""
         content = [
             self.uid,
             self.unschedulable,
             self.agent,
-            [repr(one) for one in self.devices],
+            sorted(repr(one) for one in self.devices),
             sorted(self.cordoned),
             sorted((*pair, score) for pair, score in self.pair_scores.items()),
             self.unreadable,
