@@ -19,6 +19,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="measure less: smaller clusters, shorter runs, same budgets")
+    parser.addoption("--nodes", type=int, default=5000, help="fake nodes of the whole path's measurements")
+    parser.addoption("--pods", type=int, default=2000, help="pods of the whole path's measurements")
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,6 +1,7 @@
 """etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok on loopback, for one test run.
 
-Everything they write lies under one folder. They end with this process, however it ends.
+Everything they write lies under one folder. They end with this process, however it ends. Writes to pods, nodes and
+events are in the API server's audit log, which `tests.cluster.writes` counts.
 Must not know: the product. Facts about flags were found by running Kubernetes 1.36.
 """
 
@@ -24,12 +25,37 @@ HERE = Path(__file__).resolve().parent
 _SHARED_MEMORY = Path("/dev/shm")
 _ETCD = "hami-platform-etcd-"
 
+_LARGE_CONTROLLERS = (
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "root-ca-certificate-publisher-controller",
+    "namespace-controller",
+)
+_AUDITED: dict[str, Any] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create", "update", "patch", "delete"],
+            "resources": [{"group": "", "resources": ["pods", "pods/*", "nodes", "nodes/*", "events"]}],
+        },
+        {"level": "None"},
+    ],
+}
+
 
 class ControlPlane:
-    """One Kubernetes cluster without kubelets; `kube` talks to it as administrator."""
+    """One Kubernetes cluster without kubelets; `kube` talks to it as administrator.
 
-    def __init__(self, folder: Path, binaries: Path) -> None:
+    large: for thousands of fake nodes on two cores. Their POST must say Ready; nobody renews leases or sets taints,
+    since that alone would keep the machine busy for good.
+    """
+
+    def __init__(self, folder: Path, binaries: Path, *, large: bool = False) -> None:
         self.folder = folder
+        self._large = large
         self._binaries = binaries
         self._parts: dict[str, processes.Process] = {}
         self.logs = _made(folder / "log")
@@ -38,6 +64,9 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{self.port}"
         self.authority = certificates.Authority(self.pki)
         self._configuration: dict[str, Any] | None = None
+        self.audit_log = self.logs / "audit.jsonl"
+        self._audit_policy = folder / "audit.yaml"
+        self._audit_policy.write_text(yaml.safe_dump(_AUDITED))
         self._certify()
         self.kube = kube.Kube(self.port, str(self.authority.certificate), self._users["admin"])
         self._etcd_data = _folder_in_memory(folder)
@@ -83,7 +112,7 @@ class ControlPlane:
 
     def has_scheduler(self) -> bool:
         """Whether a kube-scheduler runs, with whatever configuration."""
-        return "kube-scheduler" in self._parts
+        return self.runs("kube-scheduler")
 
     def stop_scheduler(self) -> None:
         """End kube-scheduler if it runs: pods made meanwhile wait."""
@@ -109,6 +138,14 @@ class ControlPlane:
         self._parts.clear()
         self.kube.close()
         shutil.rmtree(self._etcd_data, ignore_errors=True)
+
+    def part(self, name: str) -> processes.Process:
+        """One running part, for what it costs."""
+        return self._parts[name]
+
+    def runs(self, name: str) -> bool:
+        """Whether this part has been started and not stopped."""
+        return name in self._parts
 
     def kubeconfig(self, user: str) -> Path:
         """A kubeconfig file for admin, scheduler, controller-manager or kwok."""
@@ -201,6 +238,9 @@ class ControlPlane:
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--audit-policy-file={self._audit_policy}",
+            f"--audit-log-path={self.audit_log}",
+            *(["--disable-admission-plugins=TaintNodesByCondition"] if self._large else []),
         )
         part.wait_until(self.kube.ready)
 
@@ -222,6 +262,7 @@ class ControlPlane:
             "--kube-api-qps=1000",
             "--kube-api-burst=1000",
             "--allocate-node-cidrs=false",
+            *([f"--controllers={','.join(_LARGE_CONTROLLERS)}"] if self._large else []),
         )
 
     def _start_kwok(self) -> None:
@@ -234,14 +275,14 @@ class ControlPlane:
             "--cidr=10.244.0.0/16",
             "--node-ip=127.0.0.1",
             # Renewed after a quarter of it; the node controller calls a node lost after 50 s of silence.
-            "--node-lease-duration-seconds=40",
+            f"--node-lease-duration-seconds={0 if self._large else 40}",
         )
 
 
 @contextlib.contextmanager
-def running(folder: Path, binaries: Path) -> Iterator[ControlPlane]:
+def running(folder: Path, binaries: Path, *, large: bool = False) -> Iterator[ControlPlane]:
     """A started control plane without a scheduler, stopped at the end; its logs stay in `folder`."""
-    plane = ControlPlane(folder, binaries)
+    plane = ControlPlane(folder, binaries, large=large)
     try:
         plane.start()
         yield plane

@@ -83,6 +83,12 @@ def plain_node(
     }
 
 
+def ready(node: Object) -> Object:
+    """The same node, Ready already in its POST: for a large control plane, where nobody else says so."""
+    condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "fake"}
+    return {**node, "status": {**node["status"], "conditions": [condition]}}
+
+
 def container(name: str = "main", **limits: int | str) -> Object:
     """A container; keywords are limits: gpu, gpumem, gpucores, gpumem_percentage become nvidia.com/…."""
     named = {f"nvidia.com/{key.replace('_', '-')}": str(value) for key, value in limits.items()}

@@ -37,10 +37,20 @@ ACCOUNTS = {role: role for role in ROLES} | {"extender": "scheduler", "tool": "w
 
 
 class Platform:
-    """The platform's processes by role, and the ways in which a test may disturb them."""
+    """The platform's processes by role, and the ways in which a test may disturb them.
 
-    def __init__(self, plane: control_plane.ControlPlane, postgres_url: str, redis_url: str) -> None:
+    settings: environment beyond what every run sets.
+    """
+
+    def __init__(
+        self,
+        plane: control_plane.ControlPlane,
+        postgres_url: str,
+        redis_url: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.plane = plane
+        self._more = dict(settings or {})
         self.folder = plane.folder / "platform"
         self.logs = self.folder / "log"
         self.logs.mkdir(parents=True)
@@ -65,6 +75,10 @@ class Platform:
         for role in ROLES:
             self.await_role(role)
         self._register()
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        """kube-scheduler with this platform as its extender, in place of whichever runs."""
         self.plane.start_scheduler(self._scheduler_configuration())
 
     def stop(self) -> None:
@@ -97,6 +111,10 @@ class Platform:
     def roles(self) -> tuple[str, ...]:
         """The processes of this platform."""
         return tuple(self._processes)
+
+    def cpu_s(self, role: str) -> float:
+        """Processor time of one process and its children so far, seconds."""
+        return self._processes[role].cpu_s()
 
     def alive(self, role: str) -> bool:
         """Whether the process runs."""
@@ -180,7 +198,7 @@ class Platform:
     def environment(self, role: str) -> dict[str, str]:
         """The environment of one process. Our own settings of the calling shell do not leak in."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HAMI_", "DJANGO_"))}
-        return kept | self._settings(role)
+        return kept | self._settings(role) | self._more
 
     def _settings(self, role: str) -> Mapping[str, str]:
         return {
@@ -192,8 +210,6 @@ class Platform:
             "HAMI_STATE_DIR": str(self.folder / "state"),
             "HAMI_SECRET_KEY": "only-for-acceptance-tests",
             "HAMI_KUBECONFIG": str(self._kubeconfigs[role]),
-            "HAMI_KUBE_QPS": "1000",
-            "HAMI_KUBE_BURST": "1000",
             "HAMI_SCHEDULER_NAME": SCHEDULER_NAME,
             "HAMI_WEBHOOK_BIND": f"127.0.0.1:{self.ports['webhook']}",
             "HAMI_EXTENDER_BIND": f"127.0.0.1:{self.ports['extender']}",
@@ -254,9 +270,14 @@ class Platform:
 
 
 @contextlib.contextmanager
-def running(plane: control_plane.ControlPlane, postgres_url: str, redis_url: str) -> Iterator[Platform]:
+def running(
+    plane: control_plane.ControlPlane,
+    postgres_url: str,
+    redis_url: str,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Platform]:
     """The whole platform, started and hooked into `plane`; everything ends with the block."""
-    platform = Platform(plane, postgres_url, redis_url)
+    platform = Platform(plane, postgres_url, redis_url, settings)
     try:
         platform.start()
         yield platform

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -83,6 +84,10 @@ class Process:
         """Whether it has been started and has not ended."""
         return self._child is not None and self._child.poll() is None
 
+    def cpu_s(self) -> float:
+        """Processor time that it and its living children have used so far, seconds."""
+        return sum(cpu_s(pid) for pid in family(self.pid))
+
     def stop(self, timeout_s: float = 15) -> None:
         """End it politely, then by force. Whatever it started ends with it."""
         self._signal(signal.SIGTERM)
@@ -131,6 +136,24 @@ class Process:
         if self._child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(timeout_s)
+
+
+def family(pid: int) -> list[int]:
+    """The process and all that descend from it; without those that end meanwhile."""
+    found = [pid]
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        found += [one for child in children for one in family(int(child))]
+    return found
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of one process so far, seconds; 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def free_ports(count: int) -> list[int]:
