@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from hami_platform.domain import lifecycle, quota
 from hami_platform.domain.devices import NOTHING, Device, DeviceKey, Held
@@ -28,9 +27,7 @@ from hami_platform.domain.rows import (
     TenantRow,
 )
 from hami_platform.domain.states import States
-
-K = TypeVar("K")
-V = TypeVar("V")
+from hami_platform.domain.table import Table
 
 Usage = Mapping[tuple[str, str], Amounts]
 """(vendor, model) → amounts in use; model "" is what claims hold."""
@@ -43,18 +40,18 @@ class View:
     """A cluster at one revision. All mappings are to be read only."""
 
     clock: ClockRow = ClockRow()
-    nodes: Mapping[str, NodeRow] = field(default_factory=dict)
-    holds: Mapping[int, HoldRow] = field(default_factory=dict)
-    pods: Mapping[int, PodRow] = field(default_factory=dict)
-    namespaces: Mapping[str, NamespaceRow] = field(default_factory=dict)
-    tenants: Mapping[int, TenantRow] = field(default_factory=dict)
-    quotas: Mapping[int, QuotaRow] = field(default_factory=dict)
-    natives: Mapping[int, NativeRow] = field(default_factory=dict)
-    locks: Mapping[str, LockRow] = field(default_factory=dict)
+    nodes: Table[str, NodeRow] = field(default_factory=Table)
+    holds: Table[int, HoldRow] = field(default_factory=Table)
+    pods: Table[int, PodRow] = field(default_factory=Table)
+    namespaces: Table[str, NamespaceRow] = field(default_factory=Table)
+    tenants: Table[int, TenantRow] = field(default_factory=Table)
+    quotas: Table[int, QuotaRow] = field(default_factory=Table)
+    natives: Table[int, NativeRow] = field(default_factory=Table)
+    locks: Table[str, LockRow] = field(default_factory=Table)
 
     states: States = field(default_factory=States)
-    pods_by_uid: Mapping[str, int] = field(default_factory=dict)
-    pods_by_node: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    pods_by_uid: Table[str, int] = field(default_factory=Table)
+    pods_by_node: Table[str, frozenset[int]] = field(default_factory=Table)
     usage: Mapping[str, Usage] = field(default_factory=dict)
     kinds: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     """Vendor → one device of each kind registered, for the lower bound of claims."""
@@ -79,34 +76,27 @@ class View:
         return _fold(self, changes)
 
 
-def _replaced(old: Mapping[K, V], changed: Mapping[K, V | None]) -> Mapping[K, V]:
-    if not changed:
-        return old
-    new = dict(old)
-    for key, value in changed.items():
-        if value is None:
-            new.pop(key, None)
-        else:
-            new[key] = value
-    return new
-
-
 def _fold(old: View, changes: Changes) -> View:
     view = replace(
         old,
         clock=changes.clock or old.clock,
-        nodes=_replaced(old.nodes, changes.nodes),
-        holds=_replaced(old.holds, changes.holds),
-        pods=_replaced(old.pods, changes.pods),
-        namespaces=_replaced(old.namespaces, changes.namespaces),
-        tenants=_replaced(old.tenants, changes.tenants),
-        quotas=_replaced(old.quotas, changes.quotas),
-        natives=_replaced(old.natives, changes.natives),
-        locks=_replaced(old.locks, changes.locks),
+        nodes=old.nodes.replaced(changes.nodes),
+        holds=old.holds.replaced(changes.holds),
+        pods=old.pods.replaced(changes.pods),
+        namespaces=old.namespaces.replaced(changes.namespaces),
+        tenants=old.tenants.replaced(changes.tenants),
+        quotas=old.quotas.replaced(changes.quotas),
+        natives=old.natives.replaced(changes.natives),
+        locks=old.locks.replaced(changes.locks),
     )
     if changes.pods:
         by_uid, by_node, usage = _reindexed(old, changes.pods)
-        view = replace(view, pods_by_uid=by_uid, pods_by_node=by_node, usage=usage)
+        view = replace(
+            view,
+            pods_by_uid=old.pods_by_uid.replaced(by_uid),
+            pods_by_node=old.pods_by_node.replaced(by_node),
+            usage=usage,
+        )
     touched = _touched_nodes(old, changes)
     if touched:
         view = replace(view, states=old.states.replaced({name: _state(view, name) for name in touched}))
@@ -120,33 +110,37 @@ def _kinds(view: View) -> dict[str, tuple[Device, ...]]:
 
 def _reindexed(
     old: View, changed: Mapping[int, PodRow | None]
-) -> tuple[dict[str, int], dict[str, frozenset[int]], dict[str, Usage]]:
-    """(pods by uid, pods by node, use per namespace) after some pods changed."""
-    by_uid, by_node, usage = dict(old.pods_by_uid), dict(old.pods_by_node), dict(old.usage)
+) -> tuple[dict[str, int | None], dict[str, frozenset[int] | None], dict[str, Usage]]:
+    """(what changes in pods by uid, and in pods by node; use per namespace) after some pods changed."""
+    by_uid: dict[str, int | None] = {}
+    by_node: dict[str, frozenset[int] | None] = {}
+    usage = dict(old.usage)
     for pod_id, new in changed.items():
         before = old.pods.get(pod_id)
         if before is not None:
-            if by_uid.get(before.uid) == pod_id:
-                del by_uid[before.uid]
-            _move(by_node, before.node, pod_id, add=False)
+            if by_uid.get(before.uid, old.pods_by_uid.get(before.uid)) == pod_id:
+                by_uid[before.uid] = None
+            _move(by_node, old.pods_by_node, before.node, gone=pod_id)
             _charge(usage, before, sign=-1)
         if new is not None:
             if new.uid:
                 by_uid[new.uid] = pod_id
-            _move(by_node, new.node, pod_id, add=True)
+            _move(by_node, old.pods_by_node, new.node, come=pod_id)
             _charge(usage, new, sign=1)
     return by_uid, by_node, usage
 
 
-def _move(by_node: dict[str, frozenset[int]], node: str, pod_id: int, *, add: bool) -> None:
-    if not node:
-        return
-    here = by_node.get(node, frozenset())
-    after = here | {pod_id} if add else here - {pod_id}
-    if after:
-        by_node[node] = after
-    else:
-        by_node.pop(node, None)
+def _move(
+    changed: dict[str, frozenset[int] | None],
+    old: Mapping[str, frozenset[int]],
+    node: str,
+    *,
+    gone: int | None = None,
+    come: int | None = None,
+) -> None:
+    if node:
+        here = (changed[node] if node in changed else old.get(node)) or frozenset()
+        changed[node] = (here - {gone} | ({come} if come is not None else set())) or None
 
 
 def _charge(usage: dict[str, Usage], pod: PodRow, *, sign: int) -> None:
