@@ -20,9 +20,10 @@ from accounting.services import bindings, locks, observe, seen, wire_texts
 from hami_platform import env, logs
 from hami_platform.domain.locks import Owner
 from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
+from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
-from scheduler_ext import node_lock, node_queue, protocol
+from scheduler_ext import lock_watch, node_lock, node_queue, protocol
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ _log = logs.get(__name__)
 TRIES = 3  # Bindings per bind: each conflict may be somebody's harmless patch
 POLL_S = 0.1  # HAMi's gang members look at a lock this often (v2.10.0)
 LONGEST_POLL_S = 0.5
+ASK_S = 1.0
 OWNERLESS_S = 120.0
 CALL_S = 5.0  # each request while kube-scheduler waits
 
@@ -64,6 +66,7 @@ class Binder:
         keys = {vendor.lock for vendor in config.vendors if vendor.lock} | {SHARED_LOCK}
         self._locks = {key: _annotation_lock(api, key, settings.node_lock_timeout_s) for key in keys}
         self._labels = Labels(api)
+        self._rows = lock_watch.LockWatch(_look_at_ledger)
         self._pause = threading.Event()  # never set: a wait on it is a pause
 
     def _send(self, call: calls.KubeCall[T]) -> T:
@@ -134,7 +137,9 @@ class Binder:
             if ask.left_s <= pause_s:
                 waited = f"timed out after {self._patience_s:g}s waiting for node {ask.node} to be unlocked"
                 return replace(begun, message=f"{waited}: {begun.message}")
-            self._ask_holder(begun.holder)
+            if begun.holder:
+                self._await_row(ask, begun.holder)
+                continue
             rest()
             self._pause.wait(pause_s)
             pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
@@ -160,6 +165,18 @@ class Binder:
         if isinstance(begun, bindings.BindRefused) and not begun.done:
             self._unlock(ask, taken.value)
         return begun
+
+    def _await_row(self, ask: Ask, holder: str) -> None:
+        """Wait until the ledger's row names another holder, or nobody. The watcher tells of the holder's start; where
+        it has not for a while, ask ourselves."""
+        rest()
+
+        def free(view: View) -> bool:
+            row = view.locks.get(ask.node)
+            return row is None or row.pod_uid != holder
+
+        if not self._rows.wait(free, timeout_s=min(ASK_S, ask.left_s)):
+            self._ask_holder(holder)
 
     def _ask_holder(self, uid: str) -> None:
         """Tell the ledger what became of the lock's holder, if the watcher has not yet: its lock may fall by that."""
@@ -286,6 +303,12 @@ def _annotation_lock(api: ports.Api, key: str, timeout_s: float) -> node_lock.An
     """A lock without an owner lapses sooner: who left it behind cannot be asked (HAMi v2.10.0: 2 minutes)."""
     limit_s = timeout_s if key == SHARED_LOCK else min(timeout_s, OWNERLESS_S)
     return node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=limit_s, key=key)
+
+
+def _look_at_ledger() -> View:
+    view = live_view.live().refresh()
+    rest()
+    return view
 
 
 def rest() -> None:
