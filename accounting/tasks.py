@@ -108,8 +108,13 @@ def expire_old() -> None:
     _alone("retention", 600, retention.retention_run)
 
 
+SKEW_S = 300.0
+"""A tick's end is a time of day on beat's clock, read on the worker's: they may differ by so much. One that comes late
+by less does no harm, and no more than two minutes of ticks are ever kept (`hami_platform.celery`)."""
+
+
 def _every(task: Any, seconds: float) -> dict[str, Any]:
-    return {"task": task.name, "schedule": seconds, "options": {"expires": seconds, "ignore_result": True}}
+    return {"task": task.name, "schedule": seconds, "options": {"expires": seconds + SKEW_S, "ignore_result": True}}
 
 
 BEAT_SCHEDULE = {

@@ -37,8 +37,23 @@ class Schedule(beat.Scheduler):
         self.app.conf.beat_schedule = dict(importlib.import_module("accounting.tasks").BEAT_SCHEDULE)
         super().setup_schedule()
         self.merge_inplace(self.app.conf.beat_schedule)
+        self._all_due()  # Celery's own new entries wait for one period first
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Send one tick that is due; how long until the next one, s.
+
+        Celery goes by times of day. Where the clock is set back, nothing would be due until it has caught up.
+        """
+        entries: list[Any] = list(self.schedule.values())
+        if any(entry.last_run_at > entry.default_now() for entry in entries):
+            _log.warning("clock_set_back", then="all ticks are due")
+            self._all_due()
+            self._heap = None
+        return float(super().tick(*args, **kwargs))
+
+    def _all_due(self) -> None:
         entry: Any
-        for entry in self.schedule.values():  # Celery's own new entries wait for one period first
+        for entry in self.schedule.values():
             entry.last_run_at = entry.default_now() - entry.schedule.run_every
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:

@@ -5,10 +5,13 @@ import pathlib
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import time_machine
 from celery import Celery
 
+from accounting import tasks
 from hami_platform import celery
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,9 +32,29 @@ def test_there_are_ticks(schedule: celery.Schedule) -> None:
     assert {"pods", "nodes", "locks"} <= set(schedule.schedule)
 
 
-def test_every_tick_expires_within_its_period(schedule: celery.Schedule) -> None:
+def test_every_tick_expires_soon_but_not_between_two_machines_whose_clocks_differ(schedule: celery.Schedule) -> None:
     for name, entry in schedule.schedule.items():
-        assert 0 < entry.options["expires"] <= entry.schedule.run_every.total_seconds(), name
+        over_s = entry.options["expires"] - entry.schedule.run_every.total_seconds()
+        assert over_s == tasks.SKEW_S, name
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_clock_that_is_stepped_stops_no_tick(minutes: int) -> None:
+    alone = Celery(broker="memory://", set_as_current=False)
+    now = datetime.now(UTC)
+    with time_machine.travel(now, tick=False) as clock:
+        schedule = celery.Schedule(app=alone, lazy=False)
+        _tick_all(schedule)
+        clock.move_to(now + timedelta(minutes=minutes))
+        _tick_all(schedule)
+        hourly = 1
+        assert schedule._waiting(schedule.producer) >= 2 * len(schedule.schedule) - hourly
+
+
+def _tick_all(schedule: celery.Schedule) -> None:
+    """Send whatever is due."""
+    while schedule.tick() == 0:
+        pass
 
 
 def test_every_tick_names_a_task_that_exists(schedule: celery.Schedule) -> None:
