@@ -12,7 +12,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from deviceplugin import agent, checkpoint, completion, grants, inventory, kubelet, loops, nvml, register, tuning, xids
+from deviceplugin import (
+    agent,
+    checkpoint,
+    completion,
+    grants,
+    inventory,
+    kubelet,
+    loops,
+    monitor_setup,
+    nvml,
+    register,
+    tuning,
+    xids,
+)
 from hami_platform import env, env_flags, logs, metrics
 from hami_platform.domain import errors as wire_errors
 from hami_platform.kube import client, errors
@@ -68,6 +81,7 @@ def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
         annotations=hami,
         check_library=not settings.inventory_file,  # made-up cards have no library to limit them
         platform=_platform(settings),
+        monitor=_monitor(settings, tuned_),
         tidy_period_s=settings.resync_interval_s,
     )
 
@@ -77,6 +91,17 @@ def _platform(settings: env.Settings) -> completion.Platform | None:
         return None
     ca_file = Path(settings.platform_ca_file) if settings.platform_ca_file else None
     return completion.Platform(settings.platform_url, settings.internal_token, ca_file)
+
+
+def _monitor(settings: env.Settings, tuned_: tuning.Tuning) -> monitor_setup.Options | None:
+    if not settings.monitor:
+        return None
+    return monitor_setup.Options(
+        steer=settings.feedback,
+        legacy=settings.legacy_metrics,
+        memory_scaling=tuned_.memory_scaling,
+        report_period_s=settings.measure_period_s,
+    )
 
 
 def cards_of(settings: env.Settings, tuned_: tuning.Tuning, environ: Mapping[str, str]) -> inventory.Inventory:

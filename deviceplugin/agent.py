@@ -24,6 +24,7 @@ from deviceplugin import (
     inventory,
     kubelet,
     loops,
+    monitor_setup,
     outfit,
     patience,
     register,
@@ -53,6 +54,7 @@ class Options:
     """HAMi's protocol: pods are found and remembered by annotations and the node lock."""
     check_library: bool = False
     platform: completion.Platform | None = None
+    monitor: monitor_setup.Options | None = None
     health_period_s: float = HEALTH_PERIOD_S
     tidy_period_s: float = TIDY_PERIOD_S
 
@@ -72,16 +74,19 @@ class Agent:
             options.face, kubelet.Servicer(options.face, self._shown, options.scaling, self._allocator)
         )
         self._loops = self._make_loops(cards, kube)
+        self._monitoring = self._monitor(cards, kube)
 
     def run(self) -> int:
         """Serve until stopped. 0: asked to stop; 1: a loop ended by a fault."""
         self._health.step()  # before kubelet and the scheduler hear anything
         log.info("agent_started", node=self._options.node, cards=len(self._shown.picture.cards))
-        for loop in self._loops:
+        running = (*self._loops, *self._monitoring.loops)
+        for loop in running:
             loop.start()
         self._stop.event.wait()
-        for loop in self._loops:
+        for loop in running:
             loop.end(END_S)
+        self._monitoring.close()
         self._shown.close()
         self._link.close()
         log.info("agent_stopped", node=self._options.node, faults=self._stop.faults)
@@ -116,6 +121,14 @@ class Agent:
             self._reporting = loops.Loop("report", reporter.step, stop)
             made.append(self._reporting)
         return tuple(made)
+
+    def _monitor(self, cards: inventory.Inventory, kube: api.Api) -> monitor_setup.Monitoring:
+        options = self._options
+        if options.monitor is None:
+            return monitor_setup.Monitoring()
+        seen = monitor_setup.Seen(kube, self._shown, self._record, cards)
+        directories = Path(options.enforcement.root) / "containers"
+        return monitor_setup.monitoring(options.node, options.monitor, seen, directories, options.platform, self._stop)
 
     def _look(self) -> float:
         version = self._shown.picture.version

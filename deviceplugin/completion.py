@@ -11,8 +11,10 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deviceplugin import checkpoint, meters
 from hami_platform import logs
@@ -42,11 +44,11 @@ class Platform:
     token: str = field(default="", repr=False)
     ca_file: Path | None = None
 
-    def post(self, report: dict[str, str]) -> None:
+    def post(self, report: Mapping[str, Any], path: str = PATH) -> None:
         """Deliver one report. Raises Undelivered or Rejected."""
         try:
             # The scheme is checked with the settings, so no file: address gets here.
-            with urllib.request.urlopen(self._request(report), timeout=TIMEOUT_S, context=self._tls()):  # noqa: S310
+            with urllib.request.urlopen(self._request(report, path), timeout=TIMEOUT_S, context=self._tls()):  # noqa: S310
                 return
         except urllib.error.HTTPError as error:
             with error:
@@ -54,12 +56,12 @@ class Platform:
         except (OSError, ValueError) as error:
             raise Undelivered(str(error)) from error
 
-    def _request(self, report: dict[str, str]) -> urllib.request.Request:
+    def _request(self, report: Mapping[str, Any], path: str) -> urllib.request.Request:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         body = json.dumps(report).encode()
-        return urllib.request.Request(self.url.rstrip("/") + PATH, body, headers, method="POST")  # noqa: S310
+        return urllib.request.Request(self.url.rstrip("/") + path, body, headers, method="POST")  # noqa: S310
 
     def _tls(self) -> ssl.SSLContext | None:
         if not self.url.startswith("https:"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -30,6 +30,8 @@ from deviceplugin import (
 from deviceplugin.monitor_use import CardUse, ContainerUse, Measuring, MigUse, Picture
 from deviceplugin.region_files import Owner
 from hami_platform import logs
+from hami_platform.domain import devices
+from hami_platform.domain.wire import mig_allocations
 from hami_platform.kube import objects
 
 PERIOD_S: Final = 5.0
@@ -78,7 +80,7 @@ class Monitor:
         shown: board.Board,
         record: checkpoint.Checkpoint,
         cards: inventory.Inventory,
-        samples: monitor_samples.Samples,
+        samples: monitor_samples.Samples | None = None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._options = options
@@ -118,7 +120,8 @@ class Monitor:
         with self._lock:
             self._picture = found
         monitor_meters.REGIONS.set(len(read))
-        self._samples.add(found)
+        if self._samples is not None:
+            self._samples.add(found)
         return self._options.period_s
 
     def _read_all(self, pods: Pods) -> tuple[dict[Owner, Read], dict[Owner, frozenset[str]]]:
@@ -196,23 +199,31 @@ class Monitor:
             log.warning("cards_not_measured", error=str(error))
             return ()
 
-    def _instances(self, pods: Pods) -> list[MigUse]:
-        return [
-            MigUse(
-                namespace=pod.metadata.namespace,
-                pod=pod.metadata.name,
-                container=name,
-                index=one.device_index,
-                card=one.gpu_uuid,
-                uuid=one.runtime.mig_uuid,
-                profile=one.profile,
-                gpu_instance=one.runtime.gpu_instance,
-                compute_instance=one.runtime.compute_instance,
-            )
-            for pod in pods.values()
-            for name, one in monitor_pods.instances(pod)
-            if one.runtime is not None and name in monitor_pods.running(pod)
-        ]
+    def _instances(self, pods: Pods) -> Iterator[MigUse]:
+        """MIG instances of containers that run, with their ids by the annotation, or as the card has them."""
+        for pod in pods.values():
+            alive = monitor_pods.running(pod)
+            for name, one in monitor_pods.instances(pod):
+                instance = self._instance(one)
+                if instance is not None and name in alive:
+                    yield MigUse(
+                        namespace=pod.metadata.namespace,
+                        pod=pod.metadata.name,
+                        container=name,
+                        index=one.device_index,
+                        card=one.gpu_uuid,
+                        uuid=instance.uuid,
+                        profile=one.profile,
+                        gpu_instance=instance.gpu_instance_id,
+                        compute_instance=instance.compute_instance_id,
+                    )
+
+    def _instance(self, one: mig_allocations.Allocation) -> inventory.MigInstance | None:
+        if one.runtime is not None:
+            return inventory.MigInstance(one.runtime.mig_uuid, one.runtime.gpu_instance, one.runtime.compute_instance)
+        card = self._shown.picture.card(one.gpu_uuid)
+        made = card.partitions if card is not None else ()
+        return next((p.instance for p in made if devices.MigUse(p.profile, p.placement) == one.use), None)
 
     def _first(self, owner: Owner, problem: str, pod: objects.Pod, detail: str) -> None:
         """Say so once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 class Web:
@@ -12,7 +13,7 @@ class Web:
 
     def __init__(self) -> None:
         self.codes: list[int] = []
-        self.reports: list[dict[str, str]] = []
+        self.reports: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
