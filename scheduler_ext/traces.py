@@ -19,7 +19,7 @@ from django.db import models
 from accounting import ledger
 from accounting.models import Refusal, Trace
 from hami_platform import metrics
-from hami_platform.domain import explain, place
+from hami_platform.domain import ever, place
 from scheduler_ext import background
 
 PLACED, REFUSED, DENIED, ERROR = "placed", "refused", "denied", "error"
@@ -132,13 +132,13 @@ class Hopeless:
         """Whether the decision's pod fits nowhere as devices are registered and limits set, whoever holds what."""
         question = decision.question
         limits = tuple(rule for rule, _ in question.headroom.rules)
-        key = (namespace, question.request, limits, explain.inventory(question.nodes, question.request))
+        key = (namespace, question.request, limits, ever.inventory(question.nodes, question.request))
         kept = self._known.get(key)
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]
         if len(self._known) >= self.MOST:
             self._known.clear()
-        never = not explain.fits_anywhere_when_empty(decision)
+        never = not ever.fits_anywhere_when_empty(decision)
         self._known[key] = (time.monotonic() + self.KEPT_S, never)
         return never
 

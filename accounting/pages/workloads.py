@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 
 from accounting import ledger
-from accounting.models import Pod, PodState, Refusal, Trace
+from accounting.models import Pod, PodState, Trace
 from accounting.pages import why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, pods
@@ -61,10 +61,9 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
             "held": sorted(row.held.items()) if row else [],
             "asks": pods.request_text(pod_request.decode(found.request)),
             "shares": list(found.shares.all()),
-            "refusal": Refusal.objects.filter(cluster=cluster, pod_uid=found.uid).first() if found.uid else None,
             "traces": list(Trace.objects.filter(cluster=cluster, pod_uid=found.uid)[:20]) if found.uid else [],
             "timeline": activity.timeline(found),
-            "why": why.why(view, row) if row is not None and row.state in WAITING_STATES else None,
+            "why": why.why(view, reach, row) if row is not None and row.state in WAITING_STATES else None,
         }
 
     return live_page(request, "pod", view, content, title=str(found), nav="pods", uid=found.uid)

@@ -1,146 +1,212 @@
-"""Why a pod has no node, in words and numbers, and whether it ever could have one.
+"""The answer to "why is my pod pending, and what would make it run": one object for page, REST, command line and event.
 
-Reads a decision; takes none. Knows no clock and no page: texts are plain sentences.
+Asks the decision; takes none. Looks at every candidate through screens, and closely at the few nodes on which the least
+is missing. Knows no clock and no page: texts are plain sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hami_platform.domain import fit, nodes, place, quota, states
-from hami_platform.domain.devices import Held
-from hami_platform.domain.reasons import Reason, Rejection
-from hami_platform.domain.requests import PodRequest
-from hami_platform.domain.terms import terms_of
+from hami_platform.domain import (
+    arithmetic,
+    checks,
+    ever,
+    fix_nodes,
+    fix_quota,
+    fix_requests,
+    fixes,
+    headlines,
+    place,
+    quota,
+    what_if,
+)
+from hami_platform.domain.reasons import Reason
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.sentences import Sentence, phrase
+from hami_platform.domain.view import View
+
+LINES = 50
+"""Nodes shown one by one."""
+NEAR = 32
+"""Nodes on which smaller requests are tried first."""
+MOST_FIXES = 6
 
 
 class Verdict(StrEnum):
     """What a refusal means for the one who waits."""
 
     FITS = "fits"
+    BLOCKED_BY_QUOTA = "blocked_by_quota"
     NO_FIT_NOW = "no_fit_now"
     NEVER_FITS = "never_fits"
+    WAITING_FOR_BIND = "waiting_for_bind"
+    NOT_OURS = "not_ours"
+    HEALTHY = "healthy"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDetail:
-    """One refused node: its dominant reason and HAMi's list of counts."""
+class Position:
+    """Where in the queue: 1 is woken first. of: how many wait."""
 
-    node: str
-    dominant: Reason
-    text: str
+    place: int
+    of: int
+    place_in_namespace: int
+    of_namespace: int
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer to "why is my pod pending".
+    """Why a pod has no device yet.
 
-    headline: `0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch`, or the chosen node. reasons: nodes per dominant
-    reason, most frequent first. nodes: one per refused candidate, by name. excess: the limit that refuses, where quota
-    does.
+    checks: in the order in which a pod meets them. reasons: nodes per dominant reason, most frequent first. nodes: the
+    nearest ones, at most LINES of candidates. excess: the limit that refuses, where quota does. fixes: smallest first,
+    each tried. revision: of the View it was answered on.
     """
 
     verdict: Verdict
-    headline: str
+    headline: Sentence
+    revision: int
+    checks: tuple[checks.Check, ...] = ()
     reasons: tuple[tuple[Reason, int], ...] = ()
-    nodes: tuple[NodeDetail, ...] = ()
+    nodes: tuple[arithmetic.NodeLine, ...] = ()
+    candidates: int = 0
     excess: quota.Excess | None = None
+    placement: place.Placement | None = None
+    fixes: tuple[fixes.Fix, ...] = ()
+    position: Position | None = None
+
+    @property
+    def nodes_left_out(self) -> int:
+        """Candidates that are only counted."""
+        return max(0, self.candidates - len(self.nodes))
+
+    @property
+    def summary(self) -> str:
+        """`0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch`; empty where the pod fits."""
+        words = ", ".join(f"{count} {reason.value}" for reason, count in self.reasons)
+        return f"0/{self.candidates} nodes: {words}" if words else ""
 
 
-def explain(decision: place.Decision, request: PodRequest) -> Explanation:
-    """Explain a decision about `request`. Looks at every candidate: for pages and events, not for the hot path."""
-    if decision.placement is not None:
-        return Explanation(Verdict.FITS, f"fits on {decision.placement.node}")
-    rejections = decision.rejections
-    details = tuple(
-        NodeDetail(name, rejection.dominant(), rejection.text()) for name, rejection in sorted(rejections.items())
-    )
+def explain_pod(view: View, row: PodRow, decide: what_if.Decide) -> Explanation:
+    """Explain a pod that the ledger knows, in whatever state it is."""
+    if row.state not in what_if.WAITING:
+        return _on_its_way(view, row)
+    if row.unmanaged:
+        text = phrase("It came past the webhook and is not placed by this platform.")
+        return Explanation(Verdict.NOT_OURS, text, view.clock.revision, checks.of_unmanaged(row))
+    return explain(view, what_if.ask_of(row), decide, row=row)
+
+
+def explain(view: View, ask: what_if.Ask, decide: what_if.Decide, *, row: PodRow | None = None) -> Explanation:
+    """Explain what the decision would be now, if kube-scheduler offered every node. row: the pod's, if it is known."""
+    answer = decide(view, ask, None)
+    decision = answer.decision
+    placement = answer.placement
+    able = ever.able(decision.question)
+    if placement is not None:
+        lines = _lines(view, decision, able, (placement.node,))
+        found = checks.of(answer, row, lines, excess=None)
+        headline = headlines.of_placement(placement)
+        return Explanation(
+            Verdict.FITS, headline, view.clock.revision, found, (), lines, len(decision.question.candidates),
+            placement=placement, position=_position(view, row),
+        )  # fmt: skip
+    never = not able
+    lines = _lines(view, decision, able, ())
+    excess = answer.excess if answer.stops else None
+    if excess is None and decision.placement is None:
+        excess = fix_quota.excess_on_a_node(answer, [line.node for line in lines[:NEAR]])
+    verdict = Verdict.NEVER_FITS if never else Verdict.BLOCKED_BY_QUOTA if excess is not None else Verdict.NO_FIT_NOW
     return Explanation(
-        Verdict.NO_FIT_NOW if fits_when_empty(decision, request) else Verdict.NEVER_FITS,
-        place.summary(rejections),
-        place.dominant_reasons(rejections),
-        details,
-        _excess(decision, request, rejections),
+        verdict,
+        _headline(view, answer, excess, lines, never=never),
+        view.clock.revision,
+        checks.of(answer, row, lines, excess=excess),
+        place.dominant_reasons(decision.rejections) if decision.placement is None else (),
+        lines,
+        len(decision.question.candidates),
+        excess,
+        fixes=_fixes(view, ask, answer, decide, lines, never=never),
+        position=_position(view, row),
     )
 
 
-def fits_when_empty(decision: place.Decision, request: PodRequest) -> bool:
-    """Whether the pod would fit if nothing ran: on one of the candidates, all devices healthy, not cordoned and unused,
-    no node locked, and no quota in use. Limits, labels, models and reserved memory stay."""
-    return _fits_emptied(decision.question, request, decision.question.candidates)
+def _headline(
+    view: View,
+    answer: what_if.Answer,
+    excess: quota.Excess | None,
+    lines: Sequence[arithmetic.NodeLine],
+    *,
+    never: bool,
+) -> Sentence:
+    """Quota first: it is met first. For what never fits, the arithmetic of the empty node says why."""
+    if excess is not None:
+        return headlines.of_limit(excess)
+    decision = answer.decision
+    if never and lines:
+        empty = ever.emptied_decision(decision, [line.node for line in lines])
+        nearest = arithmetic.near(empty, empty.question.candidates, 1, frozenset())
+        if nearest:
+            return headlines.of_devices(decision, arithmetic.line(view, empty, nearest[0]), never=True)
+    return headlines.of_devices(decision, lines[0] if lines else None, never=False)
 
 
-def fits_anywhere_when_empty(decision: place.Decision) -> bool:
-    """The same over every registered node: kube-scheduler offers a sample of them, another one at each try."""
-    return _fits_emptied(decision.question, decision.question.request, decision.question.nodes)
+def _lines(
+    view: View, decision: place.Decision, able: frozenset[str], first: tuple[str, ...]
+) -> tuple[arithmetic.NodeLine, ...]:
+    """The chosen node, then those that are nearest."""
+    others = arithmetic.near(decision, decision.question.candidates, LINES, able)
+    names = [*first, *(name for name in others if name not in first)][:LINES]
+    return tuple(arithmetic.line(view, decision, name) for name in names)
 
 
-def _fits_emptied(question: place.Question, request: PodRequest, names: Iterable[str]) -> bool:
-    unused = quota.Headroom(
-        tuple((rule, quota.Amounts()) for rule, _ in question.headroom.rules), question.headroom.enforced
-    )
-    terms = terms_of(request, question.defaults, unused, question.terms.strategies)
-    kinds = _kinds(question.nodes, request)
-    one_of_each = {kinds[name]: question.nodes[name] for name in names if name in kinds}
-    empty = map(emptied, one_of_each.values())
-    return any(isinstance(fit.fit(node, request, terms), fit.Fitted) for node in empty)
+def _fixes(
+    view: View,
+    ask: what_if.Ask,
+    answer: what_if.Answer,
+    decide: what_if.Decide,
+    lines: Sequence[arithmetic.NodeLine],
+    *,
+    never: bool,
+) -> tuple[fixes.Fix, ...]:
+    """Single changes; where none helps, changes on top of raised limits, and several on one node together."""
+    near = tuple(line.node for line in lines[:NEAR])
+    scene = fixes.Scene(view, ask, answer, decide, near)
+    requests = (
+        fix_requests.less_memory, fix_requests.fewer_cores, fix_requests.fewer_devices, fix_requests.fewer_conditions,
+    )  # fmt: skip
+    on_nodes = (fix_nodes.lifted,) if never else (fix_nodes.lifted, fix_nodes.ended)
+    found = list(fixes.verified(scene, (fix_quota.raised, fix_quota.freed, *requests, *on_nodes)))
+    if not any(step.role == fixes.OWNER and step.value is not None for fix in found for step in fix.steps):
+        found += fixes.verified(scene, (fix_requests.smaller,))
+    raised = next(iter(fix_quota.raised(scene)), None)
+    if raised is not None and scene.fix(raised) is None:
+        found += fixes.verified(scene.after(raised), (*requests, fix_nodes.lifted, fix_nodes.ended))
+    return fixes.best(found, MOST_FIXES)
 
 
-def emptied(node: nodes.NodeState) -> nodes.NodeState:
-    """The node with all of its devices in order and nothing held."""
-    devices = tuple(
-        nodes.DeviceState(replace(state.device, healthy=True, cordoned=False), Held()) for state in node.devices
-    )
-    return nodes.NodeState(node.name, devices, None, node.pair_scores)
+def _position(view: View, row: PodRow | None) -> Position | None:
+    if row is None or not row.uid:
+        return None
+    queue = what_if.waiting(view)
+    own = [one for one in queue if one.namespace == row.namespace]
+    ids, own_ids = [one.id for one in queue], [one.id for one in own]
+    if row.id not in ids:
+        return None
+    return Position(ids.index(row.id) + 1, len(ids), own_ids.index(row.id) + 1, len(own_ids))
 
 
-def inventory(known: Mapping[str, nodes.NodeState], request: PodRequest) -> frozenset[object]:
-    """What there is for such requests, to be compared with what there is at another time."""
-    if request.constraints.names_uuids:
-        return frozenset(state.device.key for node in known.values() for state in node.devices)
-    return frozenset(list(_kinds_by_name(known).values()))
-
-
-def _kinds(known: Mapping[str, nodes.NodeState], request: PodRequest) -> Mapping[str, object]:
-    """Nodes of one kind fit the same pods, and large clusters have few kinds. A request for uuids tells nodes apart."""
-    return {name: name for name in known} if request.constraints.names_uuids else _kinds_by_name(known)
-
-
-def _kinds_by_name(known: Mapping[str, nodes.NodeState]) -> Mapping[str, object]:
-    kinds: dict[str, object] = known.memo("kind") if isinstance(known, states.States) else {}
-    same: dict[object, object] = {kind: kind for kind in {id(one): one for one in list(kinds.values())}.values()}
-    for name in [name for name in known if name not in kinds]:
-        kind = _Kind(known[name])
-        kinds[name] = same.setdefault(kind, kind)
-    return kinds
-
-
-class _Kind:
-    """What a node has, by which nodes are told apart. Its hash is worked out once: there are thousands of nodes."""
-
-    __slots__ = ("devices", "hash")
-
-    def __init__(self, node: nodes.NodeState) -> None:
-        self.devices = tuple(replace(state.device, uuid="", model=state.device.model.lower()) for state in node.devices)
-        self.hash = hash(self.devices)
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Kind) and self.devices == other.devices)
-
-
-def _excess(decision: place.Decision, request: PodRequest, rejections: Mapping[str, Rejection]) -> quota.Excess | None:
-    """The limit that stands in the way of a node on which the pod would fit but for quota."""
-    question = decision.question
-    free = terms_of(request, question.defaults, quota.UNLIMITED, question.terms.strategies)
-    for name in sorted(rejections):
-        if Reason.RESOURCE_QUOTA_NOT_FIT in rejections[name].counts:
-            node = question.nodes[name]
-            fitted = fit.fit(node, request, free)
-            if isinstance(fitted, fit.Fitted):
-                return quota.excess(question.headroom, fit.charges(fitted.shares))
-    return None
+def _on_its_way(view: View, row: PodRow) -> Explanation:
+    """A pod that has its devices, or is over."""
+    found = checks.of_placed(row)
+    if row.state in ("reserved", "binding"):
+        text = phrase("Devices on %(node)s are chosen; the scheduler has yet to bind it.", node=row.node)
+        return Explanation(Verdict.WAITING_FOR_BIND, text, view.clock.revision, found)
+    if row.unmanaged:
+        text = phrase("It came past the webhook and is not placed by this platform.")
+        return Explanation(Verdict.NOT_OURS, text, view.clock.revision, found)
+    text = phrase("It has its devices on %(node)s.", node=row.node)
+    return Explanation(Verdict.HEALTHY, text, view.clock.revision, found)

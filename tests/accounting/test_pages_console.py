@@ -170,7 +170,10 @@ def test_pending_pod_page_says_why_with_numbers(desk: Client) -> None:
     ask = rows.requests.DeviceRequest("NVIDIA", 1, 90000, None, 20)
     rows.pod(state="claimed", asks=ask, shares=())
     page = text_of(desk, "pod", "uid-p1")
-    assert "It cannot fit here even if nothing ran. 0/1 nodes: 1 CardInsufficientMemory" in page
+    assert "can never fit here" in page
+    assert "Needs 90 000 MiB on a device; the largest device here, on n1, has 24 576 MiB for pods." in page
+    assert "Ask for 24 576 MiB a device instead of 90 000." in page
+    assert "nvidia.com/gpumem: 24576" in page
     assert "1 × 90 000 MiB · 20 % of cores NVIDIA" in page
 
 
@@ -178,7 +181,11 @@ def test_pod_over_quota_names_the_limit(desk: Client) -> None:
     rows.node(count=1)
     quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=1000), **WHY)
     rows.pod(state="waiting", shares=())
-    assert "needs 4096, free 1000 of 1000 memory MiB" in text_of(desk, "pod", "uid-p1")
+    page = text_of(desk, "pod", "uid-p1")
+    assert "Quota nlp/default: 0 of 1 000 MiB are taken; this pod asks for 4 096 MiB more." in page
+    assert "has 1 000, needs 4 096 MiB" in page
+    assert "Raise nlp/default from 1 000 to 4 096 MiB." in page
+    assert "/quotas/1?memory_mib=4096" in page
 
 
 def test_pod_page_has_shares_decisions_and_life(desk: Client) -> None:

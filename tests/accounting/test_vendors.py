@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from accounting import live_view
-from accounting.pages import why
-from accounting.services import bindings, native_quotas, observe
+from accounting.services import bindings, native_quotas, observe, what_if
 from hami_platform.domain import explain
 from tests.accounting import flow, kube_objects
 
@@ -91,9 +90,9 @@ def test_why_a_pod_of_another_vendor_waits_is_told_with_numbers() -> None:
     view = live_view.live().refresh()
     row = view.pod("uid-second")
     assert row is not None
-    found = why.why(view, row)
-    assert found.explanation.verdict is explain.Verdict.NO_FIT_NOW
-    assert found.explanation.nodes[0].text == "1/1 CardInsufficientMemory"
+    found = what_if.explain_pod(view, row)
+    assert found.verdict is explain.Verdict.NO_FIT_NOW
+    assert found.nodes[0].text == "1/1 CardInsufficientMemory"
 
 
 def test_facts_that_a_plugin_registers_are_kept_with_the_device() -> None:

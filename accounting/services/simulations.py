@@ -1,0 +1,172 @@
+"""Questions of "what if", read from forms, REST bodies and manifests into the domain's values. Nothing is written.
+
+A pod comes as fields, as JSON or as YAML (a Pod, or anything with a pod template) and passes admission as a real one
+would. Raises InvalidInput that names the field. Must not know: requests, pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from accounting.services.device_config import device_config
+from accounting.services.errors import InvalidInput
+from hami_platform import env
+from hami_platform.domain import admission, sentences
+from hami_platform.domain.errors import ConfigError
+from hami_platform.domain.vendors.base import DeviceConfig, Vendor
+from hami_platform.domain.what_if import Ask
+
+MANIFEST_MAX = 256 * 1024
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A pod as admission leaves it. ask None: denied, or it asks for no device; `problem` says which and why."""
+
+    namespace: str
+    ask: Ask | None
+    problem: sentences.Sentence | None = None
+    denied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A pod by its amounts. memory_mib or memory_percent, or neither for whole devices; model: part of a model's
+    name."""
+
+    namespace: str
+    devices: int = 1
+    memory_mib: int | None = None
+    memory_percent: int | None = None
+    core_percent: int | None = None
+    model: str = ""
+    vendor: str = "NVIDIA"
+    priority: int = 0
+
+
+def from_wish(wish: Wish) -> Submitted:
+    """The pod that somebody would write for this."""
+    config = device_config()
+    try:
+        vendor = config.vendor(wish.vendor)
+    except ConfigError as fault:
+        raise InvalidInput("vendor", str(fault)) from fault
+    return from_object(_manifest(wish, vendor), wish.namespace)
+
+
+def _manifest(wish: Wish, vendor: Vendor) -> dict[str, Any]:
+    names = vendor.resources
+    amounts = (
+        ("devices", names.count, wish.devices, 1),
+        ("memory_mib", names.memory, wish.memory_mib, vendor.unit_mib),
+        ("memory_percent", names.percent, wish.memory_percent, 1),
+        ("core_percent", names.cores, wish.core_percent, 1),
+    )
+    limits: dict[str, str] = {}
+    for field, name, amount, unit in amounts:
+        if amount is None:
+            continue
+        if not name:
+            raise InvalidInput(field, f"{vendor.word} has no resource for it")
+        if amount % unit:
+            raise InvalidInput(field, f"{vendor.word} counts in steps of {unit} MiB")
+        limits[name] = str(amount // unit)
+    annotations = {}
+    if wish.model:
+        if not vendor.selection.use_models:
+            raise InvalidInput("model", f"{vendor.word} has no annotation that chooses models")
+        annotations[vendor.selection.use_models] = wish.model
+    container = {"name": "main", "image": "any", "resources": {"limits": limits}}
+    metadata = {"name": "simulated", "namespace": wish.namespace, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"containers": [container], "priority": wish.priority}}
+
+
+def from_text(text: str, namespace: str = "") -> Submitted:
+    """A manifest in YAML or JSON: the first document that has a pod. Raises InvalidInput (field `manifest`)."""
+    if len(text) > MANIFEST_MAX:
+        raise InvalidInput("manifest", f"longer than {MANIFEST_MAX} characters")
+    try:
+        documents = [json.loads(json.dumps(one, default=str)) for one in yaml.load_all(text, _Plain)]
+    except (yaml.YAMLError, RecursionError, ValueError) as fault:
+        raise InvalidInput("manifest", f"neither YAML nor JSON: {' '.join(str(fault).split())[:300]}") from fault
+    found = next((pod for one in documents for pod in _pods(one)), None)
+    if found is None:
+        raise InvalidInput("manifest", "there is no pod in it, and nothing with a pod template")
+    return from_object(found, namespace)
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuses aliases."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read here")
+        return super().compose_node(parent, index)
+
+
+def _pods(document: Any) -> Iterator[dict[str, Any]]:
+    """The pod of a document: itself, a list's, or one as its template would make it."""
+    if not isinstance(document, dict):
+        return
+    items, spec = document.get("items"), document.get("spec")
+    if isinstance(items, list):
+        for one in items:
+            yield from _pods(one)
+    elif isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        yield document
+    elif isinstance(spec, dict):
+        metadata = document.get("metadata")
+        own = metadata.get("namespace") if isinstance(metadata, dict) else None
+        for name in ("template", "jobTemplate"):
+            for pod in _pods(spec.get(name)):
+                inner = pod.get("metadata") if isinstance(pod.get("metadata"), dict) else {}
+                yield {**pod, "metadata": {"namespace": own, **(inner or {})}}
+
+
+def from_object(pod: Mapping[str, Any], namespace: str = "") -> Submitted:
+    """A pod object. One that a cluster has made already is read as its controller would make it anew."""
+    config = device_config()
+    metadata = pod.get("metadata")
+    own = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    where = namespace or (own if isinstance(own, str) else "") or DEFAULT_NAMESPACE
+    verdict = admission.review(_as_new(pod, config), config=config, settings=_settings())
+    if isinstance(verdict, admission.Denied):
+        return Submitted(where, None, sentences.Sentence("%(text)s", (("text", verdict.message),)), denied=True)
+    if isinstance(verdict, admission.Mutated):
+        return Submitted(where, Ask(where, verdict.request, priority=_priority(pod)))
+    if verdict.unmanaged:
+        return Submitted(where, None, sentences.phrase("Another scheduler places it: the platform would not touch it."))
+    return Submitted(where, None, sentences.phrase("It asks for no device: the platform would not touch it."))
+
+
+def _settings() -> admission.AdmissionSettings:
+    settings = env.current()
+    return admission.AdmissionSettings(
+        scheduler_name=settings.scheduler_name, force_overwrite=settings.force_overwrite_default_scheduler
+    )
+
+
+def _as_new(pod: Mapping[str, Any], config: DeviceConfig) -> Mapping[str, Any]:
+    """A pod with a uid was made by a cluster: what scheduler and admission added to it goes."""
+    metadata, spec = pod.get("metadata"), pod.get("spec")
+    if not isinstance(metadata, Mapping) or not isinstance(spec, Mapping) or not metadata.get("uid"):
+        return pod
+    fresh = {**metadata}
+    for part in ("annotations", "labels"):
+        kept = metadata.get(part)
+        if isinstance(kept, Mapping):
+            fresh[part] = {key: value for key, value in kept.items() if key not in config.owned_keys}
+    left_out = ("nodeName", "schedulingGates")
+    return {**pod, "metadata": fresh, "spec": {key: value for key, value in spec.items() if key not in left_out}}
+
+
+def _priority(pod: Mapping[str, Any]) -> int:
+    value = (pod.get("spec") or {}).get("priority") or 0
+    return value if isinstance(value, int) else 0
