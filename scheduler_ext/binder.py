@@ -121,6 +121,10 @@ class Binder:
         return pod
 
     def _gone(self, ask: Ask, why: str) -> str:
+        """No such pod: what its row held is free. A call that names another pod frees nothing (HAMi #3040)."""
+        row = live_view.live().refresh().pod(ask.uid)
+        if row is not None and (row.namespace, row.name) != (ask.namespace, ask.name):
+            return f"uid {ask.uid} is pod {row.namespace}/{row.name}; pod {ask.namespace}/{ask.name} {why}"
         bindings.binding_ended(uid=ask.uid)
         self._unlock(ask)
         return f"pod {ask.namespace}/{ask.name} {why}"
@@ -162,7 +166,7 @@ class Binder:
         if isinstance(taken, node_lock.Contended):
             return bindings.BindRefused(taken.message, retry=True)
         begun = self._begun(ask, mode, taken.value)
-        if isinstance(begun, bindings.BindRefused) and not begun.done:
+        if isinstance(begun, bindings.BindRefused) and taken.fresh:
             self._unlock(ask, taken.value)
         return begun
 
@@ -202,12 +206,16 @@ class Binder:
         )  # fmt: skip
 
     def _unlock(self, ask: Ask, value: str = "") -> None:
-        """Give HAMi's lock back where it is used; the ledger's row falls with the pod's move. value: what was taken."""
+        """Give HAMi's lock back where it is used; the ledger's row falls with the pod's move. value: what was taken;
+        without one what the ledger has of this uid, never another pod's of the same name."""
         mode, key = locks.lock_of(live_view.live().now, ask.node, ask.uid, self._config)
         if mode != locks.ANNOTATION:
             return
         if key != SHARED_LOCK and not value:
             return  # it names nobody, so it may be another pod's by now; it lapses soon
+        value = value or locks.lock_value(node=ask.node, uid=ask.uid)
+        if not value:
+            return
         rest()
         try:
             self._locks[key].release(ask.node, ask.owner, value=value)
@@ -236,9 +244,11 @@ class Binder:
             try:
                 found = self._look(ask)
             except errors.KubeError as error:
-                return self._returned(ask, plan, str(error))
+                return f"the outcome of the Binding is unknown: {why}; {error}"
             if isinstance(found, str):
                 return found
+            if not bindings.binding_current(plan):
+                return f"another bind of pod {ask.namespace}/{ask.name} has taken over"
             pod = found
         return self._returned(ask, plan, f"no Binding succeeded in {TRIES} tries: {why}")
 
@@ -268,14 +278,25 @@ class Binder:
     def _record(self, ask: Ask, node: str) -> None:
         """The pod is bound whatever the ledger's state: what it misses now, the watcher tells it."""
         try:
-            bindings.binding_bound(uid=ask.uid, node=node)
-        except ledger.LedgerUnavailable as error:
+            if not bindings.binding_bound(uid=ask.uid, node=node):
+                self._observe(ask)
+        except (ledger.LedgerUnavailable, errors.KubeError) as error:
             _log.warning("bound_unrecorded", uid=ask.uid, node=node, error=str(error))
 
+    def _observe(self, ask: Ask) -> None:
+        """Let the ledger read from the pod itself what it was given. Raises KubeError, LedgerUnavailable."""
+        pod = self._send(calls.pod_get(namespace=ask.namespace, name=ask.name).whole())
+        if (pod.get("metadata") or {}).get("uid") == ask.uid:
+            observe.pods_observe([seen.from_object(pod, self._config)], config=self._config)
+
     def _returned(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
-        """Certainly not bound by this attempt: the pod holds its claim alone again."""
-        bindings.binding_returned(uid=ask.uid, attempt=plan.attempt)
-        self._unlock(ask)
+        """Certainly not bound by this attempt; nor by another process's earlier one, which is made sure of first."""
+        return self._doubtful(ask, plan, why) if plan.joined else self._given_back(ask, plan, why)
+
+    def _given_back(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
+        """The pod holds its claim alone again, unless a later attempt decides: then its lock is not ours to give."""
+        if bindings.binding_returned(uid=ask.uid, attempt=plan.attempt):
+            self._unlock(ask)
         return why
 
     def _doubtful(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
@@ -296,7 +317,7 @@ class Binder:
             return f"the outcome of the Binding is unknown: {why}; {error}"
         if isinstance(found, str):
             return found
-        return self._returned(ask, plan, f"the Binding was not carried out: {why}")
+        return self._given_back(ask, plan, f"the Binding was not carried out: {why}")
 
 
 def _annotation_lock(api: ports.Api, key: str, timeout_s: float) -> node_lock.AnnotationLock:
