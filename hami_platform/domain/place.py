@@ -166,13 +166,13 @@ def place(
     names = dict.fromkeys(candidates)
     question = Question(known, tuple(names), request, headroom, defaults, terms, _first_ask(request))
     ranking, gone = _ranked(question, names)
-    found, refused, tried = _tried(question, names, ranking.order, all_=fit_all or terms.scored)
+    rejected = question.rejected()
+    found, refused, tried = _tried(question, names, ranking.order, rejected, all_=fit_all or terms.scored)
     if terms.scored:
         found.sort(key=lambda one: one[:2])
     placement = Placement(found[0][1], found[0][2].shares, found[0][2].score) if found else None
     gone |= names.keys() & ranking.hopeless
     dropped = [name for name in names if name in gone] if gone else []
-    rejected = question.rejected()
     rejected.update(refused)
     rejections = Rejections(question, (*dropped, *refused), rejected)
     fitting = tuple((name, answer.score) for _, name, answer in found)
@@ -184,11 +184,17 @@ _Found = list[tuple[float, str, fit.Fitted]]
 
 
 def _tried(
-    question: Question, names: Mapping[str, None], order: Sequence[tuple[float, str]], *, all_: bool
+    question: Question,
+    names: Mapping[str, None],
+    order: Sequence[tuple[float, str]],
+    rejected: Mapping[str, Rejection],
+    *,
+    all_: bool,
 ) -> tuple[_Found, dict[str, Rejection], int]:
     """(those that fit, why others do not, how much of the order was tried): until one fits, or all.
 
-    Where vendors score what was chosen, the best node is known only when all are fitted.
+    rejected: of nodes that were found not to fit before. Where vendors score what was chosen, the best node is known
+    only when all are fitted.
     """
     sign = 1.0 if question.terms.spreads else -1.0
     found: _Found = []
@@ -196,7 +202,7 @@ def _tried(
     for tried, (_, name) in enumerate(order, start=1):
         if name not in names:
             continue
-        answer = question.fit(name)
+        answer = rejected.get(name) or question.fit(name)
         if isinstance(answer, Rejection):
             refused[name] = answer
             continue
