@@ -188,6 +188,7 @@ class Settings(env_monitor.MonitorSettings):
         "5m",
         "Age at which a node's lock counts as left behind.",
         variable="NODE_LOCK_TIMEOUT",
+        also=("HAMI_NODELOCK_EXPIRE",),
         flags=("node-lock-timeout",),
     )
     node_lock_retry_timeout_s: float = row(
@@ -274,7 +275,6 @@ class Settings(env_monitor.MonitorSettings):
     resync_interval_s: float = row(
         values.seconds, "5m", "Period of the monitor's full pass.", variable="RESYNC_INTERVAL"
     )
-    nodelock_expire: str = row(values.text, "", "Set by HAMi's chart; without effect, as there. Use NODE_LOCK_TIMEOUT.")
 
     # -- Tests
     e2e_bin: str = row(values.text, "", "Folder of the control plane's binaries, for `make e2e`.")

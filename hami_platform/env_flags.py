@@ -25,6 +25,25 @@ ACCEPTED_FLAGS: Final = {
     "device-discovery-strategy": "devices are found by NVML, or read from HAMI_INVENTORY_FILE",
     "imex-required": "a channel that is named must exist",
     "v": "use HAMI_LOG_LEVEL",
+    # klog's. Source: k8s.io/klog/v2, InitFlags.
+    **dict.fromkeys(
+        (
+            "add_dir_header",
+            "alsologtostderr",
+            "legacy_stderr_threshold_behavior",
+            "log_backtrace_at",
+            "log_dir",
+            "log_file",
+            "log_file_max_size",
+            "logtostderr",
+            "one_output",
+            "skip_headers",
+            "skip_log_headers",
+            "stderrthreshold",
+            "vmodule",
+        ),
+        "logs go to the standard output; see HAMI_LOG_LEVEL and HAMI_LOG_FORMAT",
+    ),
 }
 
 

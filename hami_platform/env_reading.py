@@ -106,7 +106,8 @@ def _raw(setting: Setting, environ: Mapping[str, str]) -> str | None:
 
 
 def _unknown(table: Sequence[Setting], environ: Mapping[str, str]) -> Iterator[str]:
-    known = {row.variable for row in table} | {f"{row.variable}_FILE" for row in table if row.secret}
+    known = {name for row in table for name in (row.variable, *row.also)}
+    known |= {f"{row.variable}_FILE" for row in table if row.secret}
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known or _is_service_link(name, environ[name]):
             continue

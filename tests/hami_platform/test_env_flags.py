@@ -33,3 +33,17 @@ def test_an_unbounded_kube_timeout_keeps_our_bound() -> None:
 def test_an_unknown_flag_is_named() -> None:
     with pytest.raises(env.BadSettingsError, match="--no-such-thing: no such flag"):
         env_flags.variables_of(["--no-such-thing=1"])
+
+
+@pytest.mark.parametrize("flags, seconds", [((), 600), (("--node-lock-timeout=1m",), 60)])
+def test_k37_the_lock_age_of_hamis_chart_counts_unless_its_flag_says_one(flags: tuple[str, ...], seconds: int) -> None:
+    variables, _ = env_flags.variables_of(flags)
+    assert env.load({"HAMI_NODELOCK_EXPIRE": "10m"} | variables).node_lock_timeout_s == seconds
+
+
+def test_flags_of_klog_are_accepted_and_named() -> None:
+    assert env_flags.variables_of(["--logtostderr", "--vmodule=a=1", "--stderrthreshold", "2"])[1] == (
+        "logtostderr",
+        "vmodule",
+        "stderrthreshold",
+    )
