@@ -146,17 +146,18 @@ def _shares(
             )
             reserved = mig.get((index, position))
             use = devices.MigUse(reserved.profile, reserved.placement) if reserved else None
+            uuid = pod_devices.card(one.uuid)
             found.append(
                 devices.Share(
                     index,
                     name,
                     kind,
                     one.vendor,
-                    one.uuid,
+                    uuid,
                     one.memory_mib,
                     one.core_percent,
                     use,
-                    models.get((one.vendor, one.uuid), ""),
+                    models.get((one.vendor, uuid), ""),
                 )
             )
     return found

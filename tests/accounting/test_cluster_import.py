@@ -14,6 +14,7 @@ from django.core.management import call_command
 from accounting import live_view
 from accounting.models import Finding, Journal, NodeLock, Pod
 from accounting.services import audit, cluster_import, reconcile
+from hami_platform.domain.reasons import Reason
 from hami_platform.domain.wire import node_register
 from hami_platform.simulator.client import MERGE_PATCH
 from tests import builders
@@ -169,6 +170,32 @@ def test_an_older_plugin_that_registers_as_text_is_read(world: World) -> None:
     report = imported(world)
     assert {one.name: one.devices for one in report.nodes} == {"n1": 1, "n2": 1, "n3": 1}
     assert flow.used_mib("GPU-older") == 3000
+
+
+def test_a_mig_pod_of_hami_before_v2_10_holds_its_card_and_keeps_it_closed(world: World) -> None:
+    profile = builders.profile("1g.5gb", 4864, 14, 1, range(7), 1)
+    card = builders.device("GPU-m", memory_mib=40960, slots=7, mode="mig", mig_profiles=(profile,))
+    world.node("n2", card, agent="")
+    hami(world, "p", "GPU-m[0-2],NVIDIA,4864,14:;", node="n2", mem=4864)
+    assert verdicts(imported(world)) == {"p": "taken over"}
+    (state,) = live_view.live().refresh().states["n2"].devices
+    assert (state.held.memory_mib, state.unusable) == (4864, Reason.CARD_NOT_HEALTH)
+
+
+def test_v2_9_and_v2_8_rows_are_read_as_those_of_v2_10(world: World) -> None:
+    """Rows and locks kept their form since v2.8; the decoded text is what counts, not who wrote it."""
+    world.node("n2", agent="", annotations={"hami.io/node-nvidia-register": node_register.encode_text(
+        [builders.device("GPU-old", memory_mib=16384)])})  # fmt: skip
+    inits = [kube_objects.container("load", mem=2000)]
+    hami(world, "p", "GPU-old,NVIDIA,2000,0:;GPU-old,NVIDIA,1000,0", kube_objects.container(mem=1000), inits=inits,
+         node="n2")  # fmt: skip
+    lock(world, "2026-01-01T00:00:00Z", node="n2")
+    first = imported(world)
+    assert verdicts(first) == {"p": "taken over"}
+    assert flow.used_mib("GPU-old") == 2000
+    revision = live_view.live().refresh().clock.revision
+    assert verdicts(imported(world)) == {"p": "taken over"}
+    assert live_view.live().refresh().clock.revision == revision
 
 
 def test_an_over_committed_device_is_told_with_by_how_much(world: World) -> None:

@@ -8,6 +8,7 @@ Must not know: the pod. Source: HAMi v2.10.0, with the strict reading of its #27
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from hami_platform.domain.wire import fields
 UUID_MAX, VENDOR_MAX = 128, 32
 CONTAINERS_MAX = 1000
 """Far more rows than any pod has containers."""
+
+_INSTANCE = re.compile(r"\[\d+-\d+\]$")
+"""How HAMi before v2.10 named a MIG instance: the card's uuid, then geometry and position, `GPU-a[0-2]`."""
 
 _NOTHING = ("", "", "0", "0")
 """How very old writers spelled a container without devices: `,,0,0:;`."""
@@ -62,6 +66,11 @@ def align(rows: Rows, container_count: int) -> Rows | None:
     if len(rows) < container_count or any(rows[container_count:]):
         return None
     return rows[:container_count]
+
+
+def card(uuid: str) -> str:
+    """The card that a row names. Of an instance as HAMi named it before v2.10 only its card is known, not its place."""
+    return _INSTANCE.sub("", uuid)
 
 
 def _container(text: str, slot: int) -> tuple[Row, ...]:

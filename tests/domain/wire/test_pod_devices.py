@@ -121,3 +121,13 @@ def test_rows_align_only_when_no_container_is_missing() -> None:
     assert pod_devices.align((a,), 2) is None
     assert pod_devices.align((a, a), 1) is None
     assert pod_devices.align((), 0) == ()
+
+
+@pytest.mark.parametrize(
+    "uuid, expected",
+    [("GPU-a[0-2]", "GPU-a"), ("GPU-a", "GPU-a"), ("GPU-a[0]", "GPU-a[0]"), ("[1-2]-a", "[1-2]-a")],
+)
+def test_an_instance_of_hami_before_v2_10_is_of_the_card_it_names(uuid: str, expected: str) -> None:
+    ((row,),) = pod_devices.decode(f"{uuid},NVIDIA,4864,14:;")
+    assert row.uuid == uuid
+    assert pod_devices.card(row.uuid) == expected
