@@ -45,6 +45,8 @@ class Entry:
     rows: list[Journal] = field(default_factory=list)
     depth: int = 0
     gathers: bool = False
+    charged: bool = False
+    """Whether something took quota that this transaction's View does not know of."""
     _dirty: dict[int, tuple[models.Model, set[str]]] = field(default_factory=dict)
     _later: list[statements.Statement] = field(default_factory=list)
 
@@ -81,6 +83,14 @@ class Entry:
         else:
             statements.run([statement])
 
+    def flush(self) -> None:
+        """Write what was gathered so far, so that it can be read."""
+        gathered, self._dirty, self._later = self._gathered(), {}, []
+        statements.run(gathered)
+
+    def _gathered(self) -> list[statements.Statement]:
+        return [*(statements.updating(row, names) for row, names in self._dirty.values()), *self._later]
+
     @property
     def untouched(self) -> bool:
         """Whether nothing has been recorded yet: then a View that was refreshed in this transaction is exact."""
@@ -93,7 +103,7 @@ class Entry:
 
     def write(self) -> None:
         """Give the recorded rows their revision. A transaction that changed nothing takes none."""
-        gathered = [*(statements.updating(row, names) for row, names in self._dirty.values()), *self._later]
+        gathered = self._gathered()
         if not self.rows:
             statements.run(gathered)
             return

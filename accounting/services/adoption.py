@@ -38,29 +38,24 @@ def _asks_now(entry: Entry, pod: Pod, seen: PodSeen) -> None:
         pod_rows.pod_move(entry, pod, pod.state, request=asked, resource_version=version)
 
 
-_COLUMNS = tuple(one.attname for one in Pod._meta.concrete_fields)
-_BY_UID = statements.Query(
-    lambda cluster, uid: Pod.objects.filter(cluster=cluster, uid=uid).order_by().values_list(*_COLUMNS)
-)
 _BY_UID_OR_CLAIM = statements.Query(
     lambda cluster, uid, claim, namespace: (
         Pod.objects.filter(
             Q(uid=uid) | Q(claim_id=claim, namespace=namespace, uid="", state=PodState.CLAIMED), cluster=cluster
         )
         .order_by()
-        .values_list(*_COLUMNS)
+        .values_list(*pod_rows.COLUMNS)
     )
 )
 
 
 def _known(seen: PodSeen) -> Pod | None:
     """The pod's row, else the unmatched claim that it carries. One claim serves one uid, in its own namespace."""
-    cluster = ledger.cluster_id()
-    if seen.claim_id:
-        rows = _BY_UID_OR_CLAIM.rows(cluster, seen.uid, seen.claim_id, seen.namespace)
-    else:
-        rows = _BY_UID.rows(cluster, seen.uid)
-    found = sorted((Pod.from_db(connection.alias, _COLUMNS, row) for row in rows), key=lambda one: not one.uid)
+    if not seen.claim_id:
+        return pod_rows.by_uid(seen.uid)
+    rows = _BY_UID_OR_CLAIM.rows(ledger.cluster_id(), seen.uid, seen.claim_id, seen.namespace)
+    columns = pod_rows.COLUMNS
+    found = sorted((Pod.from_db(connection.alias, columns, row) for row in rows), key=lambda one: not one.uid)
     return found[0] if found else None
 
 
@@ -83,6 +78,7 @@ def _match(entry: Entry, pod: Pod, seen: PodSeen) -> None:
 def _claimed_by_uid(entry: Entry, view: View, seen: PodSeen) -> Pod:
     charges = claims.price(view, seen.request)
     stopped = claims.judge(view, seen.namespace, charges).stops
+    entry.charged |= not stopped
     return pod_rows.pod_create(
         entry,
         cluster=ledger.cluster_id(),
@@ -107,6 +103,7 @@ def claim_again(entry: Entry, view: View, pod: Pod, seen: PodSeen | None = None)
     charges = claims.price(view, request)
     if claims.judge(view, pod.namespace, charges, without=pod.pk).stops:
         return False
+    entry.charged = True
     pod_rows.pod_move(
         entry, pod, PodState.CLAIMED, suspended=False, claim_charges=[loading.claim_charge_json(one) for one in charges]
     )

@@ -61,8 +61,13 @@ def _turn(waiting: deque[PodSeen], taken: list[PodSeen]) -> Iterator[PodSeen]:
 
 
 def _batch(pods: Iterable[PodSeen], config: DeviceConfig, fence: int | None) -> int:
-    with ledger.transaction(cause="pods_observe", fence=fence) as entry:
-        return sum(_observe(entry, live_view.live().refresh(), one, config) for one in pods)
+    changed = 0
+    with ledger.transaction(cause="pods_observe", fence=fence, gather=True) as entry:
+        for one in pods:
+            changed += _observe(entry, live_view.live().refresh(), one, config)
+            if entry.charged:
+                break  # the next pod would be judged without it
+    return changed
 
 
 def _alone(one: PodSeen, config: DeviceConfig, fence: int | None) -> int:
@@ -133,18 +138,19 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     row = view.pod(seen.uid)
     if not differs(row, seen, config):
         return False
-    pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=seen.uid).first()
+    pod = pod_rows.by_uid(seen.uid)
     if pod is not None and pod.state == PodState.ENDED:
         return False
     if seen.terminal or (seen.facts.deleting and seen.unbound):
         return _ended(entry, pod)
     if seen.unbound:
         return _unbound(entry, view, seen)
+    before = len(entry.rows)
     if pod is None:
         pod = imports.pod_import(entry, view, seen, config)
     elif pod.state in pod_rows.UNBOUND:
         imports.pod_take_over(entry, view, pod, seen, config)
-    return _on_node(entry, pod, seen)
+    return _on_node(entry, view, pod, seen, known=None if len(entry.rows) > before else row)
 
 
 def _ended(entry: Entry, pod: Pod | None) -> bool:
@@ -158,6 +164,7 @@ def _end(entry: Entry, pod: Pod) -> None:
     pod_rows.pod_end(entry, pod)
     usage.intervals_close(entry, pod)
     if pod.unmanaged and not pod.aligned:
+        entry.flush()
         imports.node_known_again(entry, pod)
 
 
@@ -170,19 +177,28 @@ def _unbound(entry: Entry, view: View, seen: PodSeen) -> bool:
     return len(entry.rows) > before
 
 
-def _on_node(entry: Entry, pod: Pod, seen: PodSeen) -> bool:
+def _on_node(entry: Entry, view: View, pod: Pod, seen: PodSeen, *, known: PodRow | None) -> bool:
+    """known: the pod in the View, where nothing of it has been written since."""
+    if known is not None and known.node != seen.node:
+        known = None
     if pod.state in pod_rows.UNBOUND and not pod.node and not pod.bind_attempt:  # never ours to place: no oddity
         pod_rows.pod_move(entry, pod, PodState.BOUND, node=seen.node, lease_until=None, expired_node="")
-    elif pod.state in pod_rows.UNBOUND or pod.node != seen.node:
+    elif pod.node != seen.node:
         bindings.pod_put_on(entry, pod, seen.node)
-    state = _state_of(seen)
-    if _started(seen):
+    if _started(seen) and any(lock.pod_uid == pod.uid for lock in view.locks.values()):
         pod_rows.lock_drop(entry, pod)
     made = wire_texts.mig_made(pod.wire, seen.annotations)
-    news = {} if made is None else {"wire": {**pod.wire, wire_texts.MIG: made}}
+    news: dict[str, object] = {} if made is None else {"wire": {**pod.wire, wire_texts.MIG: made}}
+    if pod.state in pod_rows.UNBOUND:
+        news |= {"lease_until": None, "expired_node": ""}
     facts = pod_facts.encode(seen.facts)
+    state = _state_of(seen)
     pod_rows.pod_move(entry, pod, state, facts=facts, resource_version=seen.resource_version, gated=False, **news)
-    usage.intervals_write(entry, pod)
+    if known is not None:
+        usage.intervals_follow(entry, pod, known, replace(known, state=state, facts=seen.facts))
+    else:
+        entry.flush()
+        usage.intervals_write(entry, pod)
     return True
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from accounting import loading, statements
+from django.db import connection
+
+from accounting import ledger, loading, statements
 from accounting.ledger import Entry
 from accounting.models import Namespace, NodeLock, Pod, PodState, Share
 from hami_platform import env
@@ -15,6 +17,18 @@ from hami_platform.domain.wire import pod_request
 
 UNBOUND = frozenset({PodState.WAITING, PodState.CLAIMED, PodState.RESERVED, PodState.BINDING})
 ON_NODE = frozenset({PodState.BOUND, PodState.RUNNING, PodState.RELEASING})
+
+
+COLUMNS = tuple(one.attname for one in Pod._meta.concrete_fields)
+_BY_UID = statements.Query(
+    lambda cluster, uid: Pod.objects.filter(cluster=cluster, uid=uid).order_by().values_list(*COLUMNS)
+)
+
+
+def by_uid(uid: str) -> Pod | None:
+    """The row of this pod, ended ones too."""
+    rows = _BY_UID.rows(ledger.cluster_id(), uid)
+    return Pod.from_db(connection.alias, COLUMNS, rows[0]) if rows else None
 
 
 def pod_move(entry: Entry, pod: Pod, state: str, **columns: Any) -> None:

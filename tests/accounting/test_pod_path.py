@@ -221,3 +221,15 @@ def test_bind_to_another_node_than_reserved_is_refused() -> None:
     refused = flow.bind(pod, "n2")
     assert isinstance(refused, bindings.BindRefused)
     assert "reserved on node n1, not n2" in refused.message
+
+
+def test_pods_without_claims_that_are_seen_at_once_do_not_overshoot_their_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observe, "HOLD_S", 100.0)  # all in one transaction, if it were up to time
+    flow.cluster()
+    flow.limit(memory_mib=4000)
+    first, second = kube_objects.pod("first", mem=4000), kube_objects.pod("second", mem=4000)
+    flow.show(first, second)
+    assert (flow.state(first), flow.state(second)) == ("claimed", "waiting")
+    flow.view_is_true()
