@@ -88,7 +88,7 @@ def _flat(detail: Any, field: str) -> Any:
     """DRF's nested messages as (field, message) pairs; nested names are joined by dots."""
     if isinstance(detail, dict):
         for name, inner in detail.items():
-            yield from _flat(inner, "" if name == "non_field_errors" else f"{field}.{name}".lstrip("."))
+            yield from _flat(inner, field if name == "non_field_errors" else f"{field}.{name}".lstrip("."))
     elif isinstance(detail, list):
         for inner in detail:
             yield from _flat(inner, field)

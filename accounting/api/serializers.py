@@ -7,7 +7,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounting.models import Device, Finding, Journal, Namespace, Node, Quota, Tenant
+from accounting.models import Device, Finding, Journal, Measurement, Namespace, Node, Quota, Tenant
+from accounting.services import measurements
 from hami_platform.domain import reasons
 
 LIMIT: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": 2**63 - 1}
@@ -209,3 +210,45 @@ class AllocationReport(serializers.Serializer[Any]):
     uid = serializers.CharField(max_length=64)
     container = serializers.CharField(max_length=253)
     node = serializers.CharField(max_length=253)
+
+
+class SampleShape(serializers.Serializer[Any]):
+    """Use of a device or of a container's share of it."""
+
+    uuid = serializers.CharField(max_length=128, help_text="The device.")
+    pod_uid = serializers.CharField(max_length=64, allow_blank=True, default="", help_text="Empty: the whole device.")
+    container = serializers.CharField(max_length=253, allow_blank=True, default="")
+    memory_used_mib = serializers.IntegerField(
+        min_value=0, max_value=2**40, allow_null=True, default=None, help_text="Highest since the last report."
+    )
+    core_used_percent = serializers.IntegerField(
+        min_value=0, max_value=10**6, allow_null=True, default=None, help_text="Mean since the last report."
+    )
+
+
+class MeasurementReport(serializers.Serializer[Any]):
+    """What a node agent measured since its last report."""
+
+    node = serializers.CharField(max_length=253)
+    age_s = serializers.IntegerField(
+        min_value=0, max_value=measurements.AGE_MOST_S, default=0, help_text="Seconds since the end of the measurement."
+    )
+    samples = serializers.ListField(child=SampleShape(), max_length=measurements.SAMPLES_MOST)
+
+
+class MeasurementAnswer(serializers.Serializer[Any]):
+    """What became of a report."""
+
+    stored = serializers.IntegerField()
+    ignored = serializers.IntegerField(help_text="Of devices or pods that the ledger does not have on that node.")
+
+
+class MeasurementShape(serializers.ModelSerializer[Measurement]):
+    """Use of a device or share in ten minutes."""
+
+    class Meta:
+        model = Measurement
+        fields = (
+            "slot", "at", "node", "uuid", "pod_uid", "container",
+            "memory_used_mib", "memory_peak_mib", "core_used_percent",
+        )  # fmt: skip

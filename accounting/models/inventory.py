@@ -24,6 +24,9 @@ class Node(LedgerModel):
     agent = models.CharField(
         max_length=64, blank=True, help_text="Version of our agent on this node; empty: HAMi's plugin, or none."
     )
+    limits = models.CharField(
+        max_length=63, blank=True, help_text="How the agent holds containers to their shares; empty: it does not say."
+    )
     gone_vendors = models.JSONField(
         default=list, blank=True, help_text="Vendors whose plugin is gone (allocatable 0 and stale)."
     )

@@ -86,20 +86,31 @@ class Price(LedgerModel):
 
 
 class Measurement(models.Model):
-    """Utilisation that an agent reported for a device or a container's share. Bounded by retention."""
+    """Use of a device or of a container's share, as an agent measured it: one row for ten minutes. Bounded by
+    retention; no decision reads it."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    at = models.DateTimeField()
+    slot = models.DateTimeField(help_text="Start of the ten minutes.")
+    at = models.DateTimeField(help_text="When the latest of them was measured; database time.")
     node = models.CharField(max_length=253)
     uuid = models.CharField(max_length=128)
     pod_uid = models.CharField(max_length=64, blank=True, help_text="Empty: the whole device.")
     container = models.CharField(max_length=253, blank=True)
-    memory_used_mib = models.PositiveBigIntegerField(null=True)
-    core_used_percent = models.PositiveIntegerField(null=True)
+    memory_used_mib = models.PositiveBigIntegerField(null=True, help_text="The latest report's highest, MiB.")
+    memory_peak_mib = models.PositiveBigIntegerField(null=True, help_text="Highest in the ten minutes, MiB.")
+    core_used_percent = models.PositiveIntegerField(null=True, help_text="The latest report's mean, % of a device.")
 
     class Meta:
         ordering = ("cluster", "at", "id")
-        indexes = (models.Index(fields=("cluster", "uuid", "at"), name="measurement_by_device"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("cluster", "node", "uuid", "pod_uid", "container", "slot"), name="measurement_once_per_slot"
+            ),
+        )
+        indexes = (
+            models.Index(fields=("cluster", "uuid", "at"), name="measurement_by_device"),
+            models.Index(fields=("cluster", "pod_uid", "at"), name="measurement_by_pod"),
+        )
 
     def __str__(self) -> str:
         return f"{self.uuid} at {self.at}"

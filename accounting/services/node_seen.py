@@ -17,6 +17,7 @@ from hami_platform.domain.vendors.base import LABEL_TRUE, DeviceConfig, NodeSour
 from hami_platform.domain.wire import pair_scores
 
 AGENT_LABEL = "platform.hami.io/agent"
+LIMITS_LABEL = "platform.hami.io/limits"
 CORDON = "hami.io/device-cordon"
 LOCK = "hami.io/mutex.lock"
 LOCK_MAX = 600
@@ -35,6 +36,7 @@ class NodeSeen:
     uid: str = ""
     unschedulable: bool = False
     agent: str = ""
+    limits: str = ""
     devices: tuple[devices.Device, ...] = ()
     cordoned: frozenset[str] = frozenset()
     pair_scores: PairScores = field(default_factory=dict)
@@ -63,6 +65,7 @@ class NodeSeen:
             self.uid,
             self.unschedulable,
             self.agent,
+            self.limits,
             sorted(repr(one) for one in self.devices),
             sorted(self.cordoned),
             sorted((*pair, score) for pair, score in self.pair_scores.items()),
@@ -92,6 +95,7 @@ def from_object(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen:
         name=meta.get("name") or "",
         uid=meta.get("uid") or "",
         agent=labels.get(AGENT_LABEL, ""),
+        limits=labels.get(LIMITS_LABEL, ""),
         unschedulable=bool((node.get("spec") or {}).get("unschedulable")),
         devices=tuple(one for one in found if one.vendor not in unreadable),
         cordoned=frozenset(item.strip() for item in annotations.get(CORDON, "").split(",") if item.strip()),

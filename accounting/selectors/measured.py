@@ -1,0 +1,109 @@
+"""The latest measurements, beside what is asked for and held. They are a third figure, never the second.
+
+A figure carries its age and its source; where there is none, the reason is told instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import QuerySet
+
+from accounting import ledger
+from accounting.models import Measurement, Node, Pod
+from accounting.selectors.access import Reach
+
+HAMIS_PLUGIN: Final = "hami"
+"""HAMi's plugin serves the node, and reports nothing."""
+SILENT: Final = "silent"
+"""The node's agent has reported nothing."""
+OLD_S: Final = 900
+"""Beyond three reports of the slowest usual period (5 min) a figure says nothing of now."""
+_BACK: Final = timedelta(hours=1)
+"""Shares that were not measured in the hour before the newest figure are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One device's or share's latest figures. None where that was not measured."""
+
+    uuid: str
+    node: str
+    at: datetime
+    memory_used_mib: int | None
+    memory_peak_mib: int | None
+    core_used_percent: int | None
+    pod_uid: str = ""
+    container: str = ""
+    old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMeasured:
+    """What a device's page says. missing: why the whole has no figure, HAMIS_PLUGIN or SILENT; empty where it has."""
+
+    whole: Measured | None
+    shares: tuple[Measured, ...]
+    missing: str
+
+
+def device_measured(*, uuid: str, node: str, reach: Reach) -> DeviceMeasured:
+    """The latest of a device: the whole of it, and the shares that the reader may see."""
+    found = _latest(Measurement.objects.filter(uuid=uuid, node=node))
+    whole = next((one for one in found if not one.pod_uid), None)
+    shares = [one for one in found if one.pod_uid and not one.old]
+    return DeviceMeasured(whole, tuple(_visible(shares, reach)), _missing(node) if whole is None else "")
+
+
+def pod_measured(*, uid: str, node: str) -> tuple[tuple[Measured, ...], str]:
+    """(the latest of a pod's shares, why there are none: HAMIS_PLUGIN or SILENT; empty for a pod on no node)."""
+    found = _latest(Measurement.objects.filter(pod_uid=uid)) if uid else ()
+    return found, "" if found or not node else _missing(node)
+
+
+def newest(*, uuid: str = "", pod_uid: str = "") -> datetime | None:
+    """When something was last measured of a device or a pod; for polls."""
+    rows = Measurement.objects.filter(cluster=ledger.cluster_id())
+    rows = rows.filter(pod_uid=pod_uid) if pod_uid else rows.filter(uuid=uuid)
+    return rows.order_by("-at").values_list("at", flat=True).first()
+
+
+def _latest(rows: QuerySet[Measurement]) -> tuple[Measured, ...]:
+    """The newest row of each share within the last hour before the newest of all."""
+    rows = rows.filter(cluster=ledger.cluster_id())
+    last = rows.order_by("-at").values_list("at", flat=True).first()
+    if last is None:
+        return ()
+    old = ledger.database_time() - timedelta(seconds=OLD_S)
+    found: dict[tuple[str, str, str], Measured] = {}
+    for row in rows.filter(at__gte=last - _BACK).order_by("at"):
+        found[row.uuid, row.pod_uid, row.container] = Measured(
+            uuid=row.uuid,
+            node=row.node,
+            at=row.at,
+            memory_used_mib=row.memory_used_mib,
+            memory_peak_mib=row.memory_peak_mib,
+            core_used_percent=row.core_used_percent,
+            pod_uid=row.pod_uid,
+            container=row.container,
+            old=row.at < old,
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def _visible(shares: Iterable[Measured], reach: Reach) -> Iterable[Measured]:
+    """Those of pods in namespaces that the reader sees."""
+    if reach.everything:
+        return shares
+    shares = list(shares)
+    rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in={one.pod_uid for one in shares})
+    seen = {uid for uid, namespace in rows.values_list("uid", "namespace") if reach.sees(namespace)}
+    return [one for one in shares if one.pod_uid in seen]
+
+
+def _missing(node: str) -> str:
+    agents = Node.objects.filter(cluster=ledger.cluster_id(), name=node).values_list("agent", flat=True)
+    return SILENT if any(agents) else HAMIS_PLUGIN

@@ -1,0 +1,118 @@
+"""Keeps what agents measured: one row for each device or share, and ten minutes. No decision reads it.
+
+An agent is believed for the devices and pods that the ledger has on its node, and for nothing else. Repeating a report
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.db import InterfaceError, OperationalError
+
+from accounting import ledger
+from accounting.models import Device, Measurement, Node, Pod, PodState
+from accounting.services import liveness
+
+SLOT_S: Final = 600
+SAMPLES_MOST: Final = 2000
+"""In one report: 16 cards with more than a hundred shares each."""
+AGE_MOST_S: Final = 86_400
+_COLUMNS: Final = ("at", "memory_used_mib", "memory_peak_mib", "core_used_percent")
+
+Key = tuple[str, str, str]
+"""Device uuid, pod uid, container; the last two are empty for the whole device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One device's or share's use. None where it was not measured."""
+
+    uuid: str
+    pod_uid: str = ""
+    container: str = ""
+    memory_used_mib: int | None = None
+    core_used_percent: int | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.uuid, self.pod_uid, self.container
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a report. ignored: samples of devices or pods that the ledger does not have on that node."""
+
+    stored: int
+    ignored: int
+
+
+def measurements_store(*, node: str, age_s: int, samples: Sequence[Sample]) -> Stored | None:
+    """Keep one report, measured until `age_s` ago. None: the ledger knows no such node. Raises LedgerUnavailable."""
+    try:
+        return _store(node, age_s, samples)
+    except (OperationalError, InterfaceError) as fault:
+        raise ledger.LedgerUnavailable(f"database: {fault}") from fault
+
+
+def _store(node: str, age_s: int, samples: Sequence[Sample]) -> Stored | None:
+    cluster = ledger.cluster_id()
+    if not Node.objects.filter(cluster=cluster, name=node, retired=False).exists():
+        return None
+    liveness.report_heard(node=node)
+    at = ledger.database_time() - timedelta(seconds=age_s)
+    known = {one.key: one for one in _known(cluster, node, samples)}
+    before = _before(cluster, node, slot_of(at), known)
+    rows = [_row(cluster, node, at, one, before.get(one.key)) for one in known.values()]
+    Measurement.objects.bulk_create(
+        rows,
+        batch_size=500,
+        update_conflicts=True,
+        unique_fields=["cluster", "node", "uuid", "pod_uid", "container", "slot"],
+        update_fields=_COLUMNS,
+    )
+    return Stored(len(rows), len(samples) - len(rows))
+
+
+def slot_of(at: datetime) -> datetime:
+    """Start of the ten minutes that a time lies in."""
+    return datetime.fromtimestamp(at.timestamp() // SLOT_S * SLOT_S, UTC)
+
+
+def _known(cluster: int, node: str, samples: Sequence[Sample]) -> Iterable[Sample]:
+    """Those of devices and pods that are on the node."""
+    devices = set(Device.objects.filter(cluster=cluster, node__name=node).values_list("uuid", flat=True))
+    here = Pod.objects.filter(cluster=cluster, node=node).exclude(state=PodState.ENDED).exclude(uid="")
+    pods = {"", *here.values_list("uid", flat=True)}
+    return (one for one in samples if one.uuid in devices and one.pod_uid in pods)
+
+
+def _before(cluster: int, node: str, slot: datetime, keys: Mapping[Key, Sample]) -> dict[Key, Measurement]:
+    if not keys:
+        return {}
+    rows = Measurement.objects.filter(cluster=cluster, node=node, slot=slot)
+    return {(row.uuid, row.pod_uid, row.container): row for row in rows}
+
+
+def _row(cluster: int, node: str, at: datetime, one: Sample, before: Measurement | None) -> Measurement:
+    """The slot's row with this sample in it. A report that comes late raises the peak and leaves the latest."""
+    late = before is not None and before.at > at
+    latest = before if late and before is not None else one
+    peaks = [
+        amount for amount in (one.memory_used_mib, before.memory_peak_mib if before else None) if amount is not None
+    ]
+    return Measurement(
+        cluster_id=cluster,
+        slot=slot_of(at),
+        at=before.at if late and before is not None else at,
+        node=node,
+        uuid=one.uuid,
+        pod_uid=one.pod_uid,
+        container=one.container,
+        memory_used_mib=latest.memory_used_mib,
+        memory_peak_mib=max(peaks, default=None),
+        core_used_percent=latest.core_used_percent,
+    )
