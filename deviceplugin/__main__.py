@@ -16,6 +16,8 @@ from deviceplugin import (
     agent,
     checkpoint,
     completion,
+    configured,
+    faces,
     grants,
     inventory,
     kubelet,
@@ -62,16 +64,24 @@ def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
     if problems:
         raise env.BadSettingsError(problems)
     hami = settings.agent_mode == "hami"
+    handing = configured.handing(settings)
+    scaling = register.Scaling(tuned_.slots, tuned_.memory_scaling, tuned_.core_scaling)
+    face = kubelet.Face(
+        folder=Path(settings.kubelet_dir),
+        resource=tuned_.resource,
+        prefer=not hami if tuned_.prefer is None else tuned_.prefer,
+        pre_start=settings.pre_start,
+    )
     return agent.Options(
         node=settings.node_name,
-        face=kubelet.Face(
-            folder=Path(settings.kubelet_dir),
-            resource=tuned_.resource,
-            prefer=not hami if tuned_.prefer is None else tuned_.prefer,
-            numa=tuned_.numa,
-        ),
+        faces=faces.Plan(face, scaling, numa=tuned_.numa, strategy=settings.mig_strategy),
         state_file=Path(settings.state_dir) / "agent.json",
-        scaling=register.Scaling(tuned_.slots, tuned_.memory_scaling, tuned_.core_scaling),
+        scaling=scaling,
+        handing=handing,
+        cdi=configured.cdi_plan(settings, handing),
+        dev_inside=configured.dev_inside(settings),
+        mover=configured.mover(settings),
+        scores=settings.topology_score,
         enforcement=grants.Enforcement(
             hook=settings.hook_path.rstrip("/"),
             oversubscribe=tuned_.memory_scaling > 1,
@@ -111,7 +121,9 @@ def cards_of(settings: env.Settings, tuned_: tuning.Tuning, environ: Mapping[str
         found = inventory.FileInventory(Path(settings.inventory_file))
     else:
         policy = xids.policy(environ.get("DP_DISABLE_HEALTHCHECKS", ""), environ.get("DP_ENABLE_HEALTHCHECKS", ""))
-        found = nvml.NvmlInventory(policy, memory_mib=tuned_.memory_mib)
+        found = nvml.NvmlInventory(
+            policy, memory_mib=tuned_.memory_mib, limit_c=settings.temperature_limit_c, profiles=tuned_.profiles
+        )
     return inventory.Without(found, tuned_.left_out) if tuned_.left_out else found
 
 

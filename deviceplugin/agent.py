@@ -7,28 +7,36 @@ completion is reported. Must not know: what the parts do.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deviceplugin import (
+    align,
     allocate,
     board,
     by_annotation,
     by_checkpoint,
     checkpoint,
     completion,
+    devnodes,
+    faces,
     grants,
     handover,
     health,
     heartbeat,
     inventory,
-    kubelet,
     loops,
     monitor_setup,
+    offers,
     outfit,
     patience,
+    reach,
     register,
     registrar,
+    restore,
+    runtime,
+    specs,
+    static_mig,
     tidy,
 )
 from hami_platform import logs
@@ -46,10 +54,15 @@ class Options:
     """What an agent needs to be told. platform None: completion is reported to nobody."""
 
     node: str
-    face: kubelet.Face
+    faces: faces.Plan
     state_file: Path
     scaling: register.Scaling
     enforcement: grants.Enforcement
+    handing: runtime.Handing = field(default_factory=runtime.Handing)
+    cdi: specs.Plan | None = None
+    dev_inside: Path = Path("/")
+    mover: align.Mover | None = None
+    scores: bool = False
     annotations: bool = False
     """HAMi's protocol: pods are found and remembered by annotations and the node lock."""
     check_library: bool = False
@@ -69,16 +82,17 @@ class Agent:
         self._turn = threading.Lock()
         self._record = checkpoint.Checkpoint(options.state_file)
         self._health = health.HealthWatch(cards, self._shown, options.health_period_s)
-        self._allocator = self._allocations(cards, kube)
-        self._link = kubelet.Link(
-            options.face, kubelet.Servicer(options.face, self._shown, options.scaling, self._allocator)
-        )
+        self._reach = self._reached(cards)
+        self._restorer = restore.Restorer(self._record, cards, options.enforcement, shared=options.check_library)
+        instances = static_mig.StaticAllocations(self._shown, self._reach)
+        self._links = faces.links(options.faces, self._shown, self._allocations(cards, kube), instances)
         self._loops = self._make_loops(cards, kube)
         self._monitoring = self._monitor(cards, kube)
 
     def run(self) -> int:
         """Serve until stopped. 0: asked to stop; 1: a loop ended by a fault."""
         self._health.step()  # before kubelet and the scheduler hear anything
+        self._reach.show(self._shown.picture.cards)
         log.info("agent_started", node=self._options.node, cards=len(self._shown.picture.cards))
         running = (*self._loops, *self._monitoring.loops)
         for loop in running:
@@ -88,27 +102,52 @@ class Agent:
             loop.end(END_S)
         self._monitoring.close()
         self._shown.close()
-        self._link.close()
+        self._links.close()
         log.info("agent_stopped", node=self._options.node, faults=self._stop.faults)
         return 1 if self._stop.faults else 0
 
     def _allocations(self, cards: inventory.Inventory, kube: api.Api) -> allocate.Allocator:
         options = self._options
-        outfitter = outfit.Outfitter(self._shown, cards, options.enforcement, check_library=options.check_library)
-        return allocate.Allocator(self._handover(cards, kube), outfitter, self._turn, self._completed)
+        outfitter = outfit.Outfitter(
+            self._shown, cards, options.enforcement, check_library=options.check_library, reached=self._reach
+        )
+        return allocate.Allocator(
+            self._handover(cards, kube),
+            outfitter,
+            self._turn,
+            self._completed,
+            shown=self._shown,
+            aligner=align.Aligner(options.node, options.mover),
+            restorer=self._restorer,
+        )
+
+    def _reached(self, cards: inventory.Inventory) -> reach.Reach:
+        options = self._options
+        nodes = devnodes.DeviceNodes(options.dev_inside)
+        written = specs.Specs(options.cdi, options.handing, nodes, options.dev_inside) if options.cdi else None
+        return reach.Reach(options.handing, nodes, written, cards)
 
     def _handover(self, cards: inventory.Inventory, kube: api.Api) -> handover.Handover:
+        options = self._options
         reader = patience.PatientReader(kube, self._stop.event)
-        node, resource = self._options.node, self._options.face.resource
-        if self._options.annotations:
-            return by_annotation.AnnotationHandover(node, resource, kube, reader, self._record, cards)
-        return by_checkpoint.CheckpointHandover(node, resource, reader, self._record, cards)
+        place = handover.Place(options.node, options.faces.main.resource, reader, self._record, cards)
+        if options.annotations:
+            return by_annotation.AnnotationHandover(place, kube)
+        return by_checkpoint.CheckpointHandover(place)
 
     def _make_loops(self, cards: inventory.Inventory, kube: api.Api) -> tuple[loops.Loop, ...]:
         options, stop = self._options, self._stop
-        keeper = registrar.Registrar(options.node, kube, self._shown, options.scaling, marked=not options.annotations)
+        keeper = registrar.Registrar(
+            options.node,
+            kube,
+            self._shown,
+            options.scaling,
+            marked=not options.annotations,
+            scores=options.scores,
+            static=options.faces.strategy != offers.NONE,
+        )
         self._registering = loops.Loop("register", keeper.step, stop)
-        made = [self._registering, loops.Loop("kubelet", self._link.step, stop)]
+        made = [self._registering, loops.Loop("kubelet", self._links.step, stop)]
         made.append(loops.Loop("health", self._look, stop))
         directories = Path(options.enforcement.root) / "containers"
         tidier = tidy.Tidier(options.node, kube, self._record, cards, directories, self._turn, options.tidy_period_s)
@@ -134,6 +173,7 @@ class Agent:
         version = self._shown.picture.version
         wait_s = self._health.step()
         if self._shown.picture.version != version:
+            self._reach.show(self._shown.picture.cards)
             self._registering.poke()
         return wait_s
 

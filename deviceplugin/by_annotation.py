@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from deviceplugin import by_checkpoint, checkpoint, handover, inventory, outfit, patience, rows
+from deviceplugin import by_checkpoint, checkpoint, handover, outfit, rows
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform import logs
 from hami_platform.domain import errors as wire_errors
@@ -30,21 +30,11 @@ log = logs.get(__name__)
 class AnnotationHandover:
     """See Handover."""
 
-    def __init__(
-        self,
-        node: str,
-        resource: str,
-        kube: api.Api,
-        reader: patience.PatientReader,
-        record: checkpoint.Checkpoint,
-        cards: inventory.Inventory,
-    ) -> None:
-        self._node = node
-        self._resource = resource
+    def __init__(self, place: handover.Place, kube: api.Api) -> None:
+        self._place = place
+        self._node = place.node
+        self._reader = place.reader
         self._kube = kube
-        self._reader = reader
-        self._record = record
-        self._cards = cards
 
     def find(self, counts: Sequence[int]) -> tuple[rows.Row, ...] | Refusal:
         """See Handover. The holder of the node lock; without one, the only pod that can be meant."""
@@ -55,21 +45,22 @@ class AnnotationHandover:
         except wire_errors.WireError as error:
             return Refusal(Reason.LOCK, f"node {self._node}: {node_lock.KEY}: {error}")
         pods = self._reader.read(calls.pods(node=self._node).page()).items
-        by_checkpoint.sweep(self._record, self._cards, pods)
+        by_checkpoint.sweep(self._place.record, self._place.cards, pods)
         waiting = [pod for pod in pods if self._waits(pod)]
         if lock and lock.owned:
             waiting = [p for p in waiting if lock.owned_by(p.metadata.namespace, p.metadata.name)]
             if not waiting:
                 owner = f"{lock.namespace}/{lock.name}"
                 return Refusal(Reason.LOCK, f"pod {owner} holds the lock of node {self._node}, but does not wait here")
-        return rows.choose(waiting, lambda _pod: frozenset(), self._resource, counts)
+        return rows.choose(waiting, lambda _pod: frozenset(), self._place.resource, counts)
 
-    def commit(self, served: Sequence[rows.Row], instances: handover.Instances) -> Refusal | None:
-        """See Handover. The local record serves the MIG instances alone."""
+    def commit(
+        self, served: Sequence[rows.Row], instances: handover.Instances, asked: Sequence[Sequence[str]]
+    ) -> Refusal | None:
+        """See Handover. The local record is for restoring and comparing what was given, not for what comes next."""
         pod = served[0].pod
         try:
-            if instances:
-                by_checkpoint.remember(self._record, served, instances)
+            by_checkpoint.remember(self._place.record, served, instances, asked)
             self._blank(served, instances)
         except (errors.KubeError, checkpoint.CheckpointError, rows.UnreadableRows) as error:
             return Refusal(Reason.API, f"pod {rows.named(pod)}: its rows cannot be marked as consumed: {error}", pod)

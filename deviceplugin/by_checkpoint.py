@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from deviceplugin import checkpoint, handover, inventory, patience, rows
+from deviceplugin import checkpoint, handover, inventory, rows
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform import logs
 from hami_platform.domain import devices
@@ -20,27 +20,17 @@ log = logs.get(__name__)
 class CheckpointHandover:
     """See Handover. Listing also forgets pods that are gone, with the MIG instances made for them."""
 
-    def __init__(
-        self,
-        node: str,
-        resource: str,
-        reader: patience.PatientReader,
-        record: checkpoint.Checkpoint,
-        cards: inventory.Inventory,
-    ) -> None:
-        self._node = node
-        self._resource = resource
-        self._reader = reader
-        self._record = record
-        self._cards = cards
+    def __init__(self, place: handover.Place) -> None:
+        self._place = place
 
     def find(self, counts: Sequence[int]) -> tuple[rows.Row, ...] | Refusal:
         """See Handover. The list is a consistent one: it holds the pod that kubelet admits now."""
-        pods = self._reader.read(calls.pods(node=self._node).page()).items
-        sweep(self._record, self._cards, pods)
-        waiting = [pod for pod in pods if rows.waiting(pod, self._node)]
-        found = rows.choose(waiting, lambda pod: self._record.served(pod.metadata.uid), self._resource, counts)
-        if not isinstance(found, Refusal) and (other := rows.stranger(pods, self._resource, counts)):
+        place = self._place
+        pods = place.reader.read(calls.pods(node=place.node).page()).items
+        sweep(place.record, place.cards, pods)
+        waiting = [pod for pod in pods if rows.waiting(pod, place.node)]
+        found = rows.choose(waiting, lambda pod: place.record.served(pod.metadata.uid), place.resource, counts)
+        if not isinstance(found, Refusal) and (other := rows.stranger(pods, place.resource, counts)):
             return Refusal(
                 Reason.AMBIGUOUS,
                 f"pods {rows.named(found[0].pod)} and {rows.named(other)} both wait for devices on this node, "
@@ -48,10 +38,12 @@ class CheckpointHandover:
             )
         return found
 
-    def commit(self, served: Sequence[rows.Row], instances: handover.Instances) -> Refusal | None:
+    def commit(
+        self, served: Sequence[rows.Row], instances: handover.Instances, asked: Sequence[Sequence[str]]
+    ) -> Refusal | None:
         """See Handover."""
         try:
-            remember(self._record, served, instances)
+            remember(self._place.record, served, instances, asked)
         except checkpoint.CheckpointError as error:
             return Refusal(Reason.HOST, str(error), served[0].pod)
         return None
@@ -60,19 +52,27 @@ class CheckpointHandover:
         """kubelet fails the pod, and a failed pod holds nothing: no write is needed."""
 
 
-def remember(record: checkpoint.Checkpoint, served: Sequence[rows.Row], instances: handover.Instances) -> None:
+def remember(
+    record: checkpoint.Checkpoint,
+    served: Sequence[rows.Row],
+    instances: handover.Instances,
+    asked: Sequence[Sequence[str]],
+) -> None:
     """Put these rows on record. Raises CheckpointError."""
     pod = served[0].pod.metadata
-    record.add(pod.uid, pod.namespace, pod.name, [_given(row, instances) for row in served])
+    given = [_given(row, instances, ids) for row, ids in zip(served, asked, strict=True)]
+    record.add(pod.uid, pod.namespace, pod.name, given)
 
 
-def _given(row: rows.Row, instances: handover.Instances) -> checkpoint.Given:
-    mig = []
+def _given(row: rows.Row, instances: handover.Instances, ids: Sequence[str]) -> checkpoint.Given:
+    mig, uuids = [], []
     for number, device in enumerate(row.devices):
         if made := instances.get((row.index, number)):
-            use = made[0]
+            use, instance = made
             mig.append((device.uuid, use.profile, use.placement.start, use.placement.size))
-    return checkpoint.Given(row.container.name, tuple(device.uuid for device in row.devices), tuple(mig))
+            uuids.append(instance.uuid)
+    cards = tuple(device.uuid for device in row.devices)
+    return checkpoint.Given(row.container.name, cards, tuple(mig), ids=tuple(ids), instances=tuple(uuids))
 
 
 def sweep(record: checkpoint.Checkpoint, cards: inventory.Inventory, pods: Iterable[objects.Pod]) -> None:

@@ -44,15 +44,17 @@ def hold(path: Path) -> BinaryIO:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """One container that has its devices. mig: instances it got, as card, profile, start, size.
+    """One container that has its devices. mig: instances it got, as card, profile, start, size; instances: their uuids.
 
-    reported: the platform knows.
+    reported: the platform knows. ids: the replica ids that the kubelet passed; empty in records of older agents.
     """
 
     container: str
     devices: tuple[str, ...]
     mig: tuple[tuple[str, str, int, int], ...] = ()
     reported: bool = False
+    ids: tuple[str, ...] = ()
+    instances: tuple[str, ...] = ()
 
 
 class PodRecord(msgspec.Struct, frozen=True):

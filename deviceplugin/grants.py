@@ -1,4 +1,6 @@
-"""What a container gets: environment, mounts and device ids, computed from its reserved shares.
+"""What a container gets to keep to its reserved shares: environment and mounts for the limiting library.
+
+MIG instances are limited by the hardware, so nothing of this is for them.
 
 Pure: the directories named here are made by `hostpaths`. Must not know: gRPC, Kubernetes, files.
 Source of names and values: HAMi v2.10.0 device plugin, and the library that reads them (HAMi-core).
@@ -7,7 +9,10 @@ Source of names and values: HAMi v2.10.0 device plugin, and the library that rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from deviceplugin import runtime
+from deviceplugin.runtime import Mount
 
 SHARED_LOCKS = "/tmp/vgpulock"  # noqa: S108 - a fixed path of the library, the same in every container
 PRELOAD = "/etc/ld.so.preload"
@@ -27,20 +32,24 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """A host path that appears in the container."""
-
-    container_path: str
-    host_path: str
-    read_only: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
-    """The answer for one container."""
+    """The answer for one container: its limits, and access to its devices. cdi: names for the CRI field."""
 
-    envs: Mapping[str, str]
+    envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    specs: tuple[runtime.DeviceSpec, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi: tuple[str, ...] = ()
+
+    def reaching(self, access: runtime.Access) -> Grant:
+        """These limits with this access."""
+        return Grant(
+            {**access.envs, **self.envs},
+            (*self.mounts, *access.mounts),
+            access.specs,
+            access.annotations,
+            access.cdi,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +83,13 @@ class Target:
 
 
 def shared(devices: Sequence[Reserved], target: Target, enforcement: Enforcement, *, cache: str) -> Grant:
-    """A grant of slices of cards, limited by the library. cache: a unique word, hex with dashes.
+    """The limits of slices of cards, without access to them. cache: a unique word, hex with dashes.
 
     Devices are numbered by bus order, as CUDA does inside the container, so that a limit
     meets its card also where the cards of one container have different limits.
     """
     ordered = sorted(devices, key=lambda device: device.index)
     envs = {
-        "NVIDIA_VISIBLE_DEVICES": ",".join(dict.fromkeys(device.uuid for device in ordered)),
         "CUDA_DEVICE_SM_LIMIT": str(ordered[0].core_percent),
         "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{enforcement.root}/{cache}.cache",
     }
@@ -95,11 +103,6 @@ def shared(devices: Sequence[Reserved], target: Target, enforcement: Enforcement
     if enforcement.disable_core_limit:
         envs["GPU_CORE_UTILIZATION_POLICY"] = "disable"
     return Grant(envs, _mounts(target, enforcement))
-
-
-def partitioned(instances: Sequence[str]) -> Grant:
-    """A grant of MIG instances: the hardware limits them, so nothing is injected."""
-    return Grant({"NVIDIA_VISIBLE_DEVICES": ",".join(instances)})
 
 
 def _uneven_cores(ordered: Sequence[Reserved]) -> dict[str, str]:

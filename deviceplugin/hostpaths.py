@@ -47,6 +47,16 @@ def check_library(grant: grants.Grant) -> None:
             raise HostPathError(f"{mount.host_path} is not on the host: the container would run without limits")
 
 
+def ensure(path: str) -> None:
+    """Make a writable directory that is missing; one that is there stays as it is. Raises HostPathError."""
+    if Path(path).is_dir():
+        return
+    try:
+        _open_directory(Path(path), fresh=False)
+    except OSError as error:
+        raise HostPathError(f"cannot prepare {path}: {error.strerror}") from error
+
+
 def remove(path: Path) -> None:
     """Remove a container's directory, as far as that is possible."""
     shutil.rmtree(path, ignore_errors=True)

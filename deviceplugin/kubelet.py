@@ -9,7 +9,7 @@ Source of the protocol: Kubernetes, k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol
 
 import grpc
 
-from deviceplugin import board, grants, meters, refusals, register, replicas
+from deviceplugin import board, grants, inventory, meters, refusals, register, replicas
 from hami_platform import logs
 from hami_platform.kube.proto import deviceplugin_pb2 as pb
 from hami_platform.kube.proto import deviceplugin_pb2_grpc as rpc
@@ -34,26 +34,34 @@ THREADS = 8
 log = logs.get(__name__)
 
 
-class Allocations(Protocol):
-    """What Allocate and GetPreferredAllocation need; see `allocate.Allocator`."""
+Offer = Callable[[Sequence[inventory.Card]], Sequence[register.Share]]
+"""What of the node's cards is advertised under one resource."""
 
-    def allocate(self, counts: Sequence[int]) -> tuple[grants.Grant, ...] | refusals.Refusal:
-        """One grant for each count."""
+
+class Allocations(Protocol):
+    """What answers kubelet's calls; see `allocate.Allocator`."""
+
+    def allocate(self, asked: Sequence[Sequence[str]]) -> tuple[grants.Grant, ...] | refusals.Refusal:
+        """One grant for each list of ids."""
         ...
 
-    def wanted(self, counts: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        """Reserved cards for each count."""
+    def preferred(self, choices: Sequence[replicas.Choice]) -> tuple[tuple[str, ...], ...] | refusals.Refusal:
+        """Ids for each choice; none where kubelet may pick freely."""
+        ...
+
+    def before_start(self, ids: Sequence[str]) -> refusals.Refusal | None:
+        """Called before a container with these ids starts, where Face.pre_start says so."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """How the node shows itself to kubelet. numa: advertise NUMA nodes, which lets kubelet reject pods."""
+    """How the node shows one resource to kubelet."""
 
     folder: Path
     resource: str = "nvidia.com/gpu"
     prefer: bool = True
-    numa: bool = False
+    pre_start: bool = False
 
     @property
     def endpoint(self) -> str:
@@ -64,16 +72,16 @@ class Face:
     @property
     def options(self) -> pb.DevicePluginOptions:
         """What kubelet may call besides Allocate."""
-        return pb.DevicePluginOptions(get_preferred_allocation_available=self.prefer, pre_start_required=False)
+        return pb.DevicePluginOptions(get_preferred_allocation_available=self.prefer, pre_start_required=self.pre_start)
 
 
 class Servicer(rpc.DevicePluginServicer):
     """The five methods of a device plugin."""
 
-    def __init__(self, face: Face, shown: board.Board, scaling: register.Scaling, allocations: Allocations) -> None:
+    def __init__(self, face: Face, shown: board.Board, offer: Offer, allocations: Allocations) -> None:
         self._face = face
         self._shown = shown
-        self._scaling = scaling
+        self._offer = offer
         self._allocations = allocations
 
     def GetDevicePluginOptions(self, request: pb.Empty, context: grpc.ServicerContext) -> pb.DevicePluginOptions:  # noqa: N802
@@ -81,27 +89,30 @@ class Servicer(rpc.DevicePluginServicer):
         return self._face.options
 
     def ListAndWatch(self, request: pb.Empty, context: grpc.ServicerContext) -> Iterator[pb.ListAndWatchResponse]:  # noqa: N802
-        """All shares at once, and again after every change."""
-        version = 0
+        """All shares at once, and again after every change of them."""
+        version, told = 0, None
         while context.is_active():
             picture = self._shown.newer(version, STREAM_LOOK_S)
-            if picture is not None:
-                version = picture.version
-                yield listed(register.shares(picture.cards, self._scaling, numa=self._face.numa))
+            if picture is None:
+                continue
+            version = picture.version
+            if (shares := self._offer(picture.cards)) != told:
+                told = shares
+                yield listed(shares)
 
     def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> pb.PreferredAllocationResponse:
-        """Replicas of the reserved cards, so that kubelet's books name the cards really used."""
-        asked = request.container_requests
-        wanted = self._allocations.wanted([one.allocation_size for one in asked])
-        cards = [card.uuid for card in self._shown.picture.cards]
-        answers = [_preferred(one, uuids, cards) for one, uuids in zip(asked, wanted, strict=bool(wanted))]
-        return pb.PreferredAllocationResponse(container_responses=answers)
+        """What kubelet should pick, so that its books name what is really used."""
+        answer = self._allocations.preferred([_choice(one) for one in request.container_requests])
+        if isinstance(answer, refusals.Refusal):
+            _refuse(context, answer)
+        responses = [pb.ContainerPreferredAllocationResponse(deviceIDs=ids) for ids in answer]
+        return pb.PreferredAllocationResponse(container_responses=responses)
 
     def Allocate(self, request: pb.AllocateRequest, context: grpc.ServicerContext) -> pb.AllocateResponse:  # noqa: N802
-        """Devices for the containers of the call. Which ids kubelet picked means nothing, only how many."""
-        answer = self._allocations.allocate([len(one.devices_ids) for one in request.container_requests])
+        """Devices for the containers of the call."""
+        answer = self._allocations.allocate([tuple(one.devices_ids) for one in request.container_requests])
         if isinstance(answer, refusals.Refusal):
             _refuse(context, answer)
         return pb.AllocateResponse(container_responses=[granted(grant) for grant in answer])
@@ -109,7 +120,9 @@ class Servicer(rpc.DevicePluginServicer):
     def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: grpc.ServicerContext
     ) -> pb.PreStartContainerResponse:
-        """Nothing is left to do; kubelet is told not to ask."""
+        """What the container was given is made sure of; kubelet tries again after a refusal."""
+        if refusal := self._allocations.before_start(tuple(request.devices_ids)):
+            _refuse(context, refusal)
         return pb.PreStartContainerResponse()
 
 
@@ -135,16 +148,17 @@ def granted(grant: grants.Grant) -> pb.ContainerAllocateResponse:
             pb.Mount(container_path=m.container_path, host_path=m.host_path, read_only=m.read_only)
             for m in grant.mounts
         ],
+        devices=[
+            pb.DeviceSpec(container_path=one.container_path, host_path=one.host_path, permissions="rw")
+            for one in grant.specs
+        ],
+        annotations=dict(grant.annotations),
+        cdi_devices=[pb.CDIDevice(name=name) for name in grant.cdi],
     )
 
 
-def _preferred(
-    one: pb.ContainerPreferredAllocationRequest, uuids: Sequence[str], cards: Collection[str]
-) -> pb.ContainerPreferredAllocationResponse:
-    ids = replicas.preferred(
-        uuids, one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size, frozenset(cards)
-    )
-    return pb.ContainerPreferredAllocationResponse(deviceIDs=ids)
+def _choice(one: pb.ContainerPreferredAllocationRequest) -> replicas.Choice:
+    return replicas.Choice(tuple(one.available_deviceIDs), tuple(one.must_include_deviceIDs), one.allocation_size)
 
 
 def _refuse(context: grpc.ServicerContext, refusal: refusals.Refusal) -> NoReturn:
@@ -178,12 +192,12 @@ class Link:
         kubelet = identity(self._face.folder / "kubelet.sock")
         served = self._server is not None and identity(self.path) == self._own
         if kubelet is None:
-            meters.REGISTERED.set(0)
+            meters.REGISTERED.labels(self._face.resource).set(0)
             return LOOK_S
         if served and kubelet == self._registered_with:
             return LOOK_S
         self._registered_with = None
-        meters.REGISTERED.set(0)
+        meters.REGISTERED.labels(self._face.resource).set(0)
         if not served:
             self._serve()
         try:
@@ -192,7 +206,7 @@ class Link:
             log.warning("kubelet_registration_failed", resource=self._face.resource, error=_text(error))
             return RETRY_S
         self._registered_with = kubelet
-        meters.REGISTERED.set(1)
+        meters.REGISTERED.labels(self._face.resource).set(1)
         log.info("registered_with_kubelet", resource=self._face.resource, endpoint=self._face.endpoint)
         return LOOK_S
 
@@ -225,6 +239,29 @@ class Link:
         )
         with grpc.insecure_channel(f"unix://{self._face.folder / 'kubelet.sock'}") as channel:
             rpc.RegistrationStub(channel).Register(request, timeout=REGISTER_TIMEOUT_S)
+
+
+class Links:
+    """All resources of the node. wanted: those of the moment, asked again at each step; `step` is for a Loop.
+
+    One that is no longer wanted stays, with nothing on offer: kubelet keeps its name until it restarts.
+    """
+
+    def __init__(self, wanted: Callable[[], Mapping[str, Callable[[], Link]]]) -> None:
+        self._wanted = wanted
+        self._links: dict[str, Link] = {}
+
+    def step(self) -> float:
+        """One step of each."""
+        for resource, make in self._wanted().items():
+            if resource not in self._links:
+                self._links[resource] = make()
+        return min(link.step() for link in self._links.values())
+
+    def close(self) -> None:
+        """Stop serving all."""
+        for link in self._links.values():
+            link.close()
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from deviceplugin import board, grants, handover, hostpaths, inventory
+from deviceplugin import board, grants, handover, hostpaths, inventory, reach, runtime
 from deviceplugin.refusals import Reason, Refusal
 from deviceplugin.rows import Row, named
 from hami_platform.domain import devices, errors
@@ -45,12 +45,14 @@ class Outfitter:
         enforcement: grants.Enforcement,
         *,
         check_library: bool,
+        reached: reach.Reach | None = None,
         unique: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._shown = shown
         self._cards = cards
         self._enforcement = enforcement
         self._check_library = check_library
+        self._reach = reached or reach.Reach()
         self._unique = unique
 
     def outfit(self, rows: Sequence[Row]) -> Outfit | Refusal:
@@ -81,7 +83,8 @@ class Outfitter:
         if modes == {True}:
             for number, use in enumerate(_reservations(row)):
                 instances[row.index, number] = (use, self._realise(row.devices[number].uuid, use))
-            return grants.partitioned([instances[row.index, n][1].uuid for n in range(len(cards))])
+            made = [(card, instances[row.index, number][1]) for number, card in enumerate(cards)]
+            return grants.Grant().reaching(self._access(lambda: self._reach.to_instances(made)))
         if modes == {False}:
             return self._share(row, cards)
         raise Unfit(Reason.MIG, f"container {row.container.name} is given both MIG and shared cards")
@@ -102,7 +105,14 @@ class Outfitter:
             hostpaths.prepare(grant, shared=self._check_library)
         except hostpaths.HostPathError as error:
             raise Unfit(Reason.HOST, str(error)) from error
-        return grant
+        in_order = sorted(cards, key=lambda card: card.index)
+        return grant.reaching(self._access(lambda: self._reach.to_cards(in_order)))
+
+    def _access(self, find: Callable[[], runtime.Access]) -> runtime.Access:
+        try:
+            return find()
+        except reach.UnreachableError as error:
+            raise Unfit(Reason.HOST, str(error)) from error
 
     def _card(self, uuid_: str) -> inventory.Card:
         card = self._shown.picture.card(uuid_)

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     HOST = "HostNotReady"
     API = "ApiServerFailed"
     LOCK = "NodeLockUnusable"
+    NUMA = "NumaAlignmentUnmet"
 
 
 @dataclass(frozen=True, slots=True)

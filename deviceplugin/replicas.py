@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 _UUID_DASHES = 5
 """Dashes in `GPU-` and a UUID; a replica id has one more (HAMi v2.10.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What kubelet leaves open for one container: `size` of the available ids, those in `must` among them."""
+
+    available: tuple[str, ...]
+    must: tuple[str, ...]
+    size: int
 
 
 def replica_ids(uuid: str, slots: int) -> tuple[str, ...]:

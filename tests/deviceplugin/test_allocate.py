@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deviceplugin import (
-    allocate,
-    board,
-    by_checkpoint,
-    checkpoint,
-    grants,
-    inventory,
-    loops,
-    outfit,
-    patience,
-    refusals,
-)
+from deviceplugin import by_checkpoint, checkpoint, grants, handover, inventory, loops, patience, refusals, replicas
 from hami_platform.domain import devices
 from hami_platform.kube import calls, errors
+from tests.deviceplugin import bench
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, pod, row, running
 from tests.deviceplugin.cluster import Cluster
 from tests.deviceplugin.test_inventory import PROFILE
@@ -43,142 +32,143 @@ class Bench:
         self.cards = inventory.FileInventory(inventory_file(folder, *records))
         self.restart()
 
-    def restart(self, *, check_library: bool = False) -> None:
+    def restart(self, **options: Any) -> None:
         """The agent's memory is gone, its disk is not."""
-        shown = board.Board()
-        shown.publish(self.cards.scan())
         self.record = checkpoint.Checkpoint(self.folder / "agent.json")
         reader = patience.PatientReader(self.cluster, loops.Stop().event, (0.0, 0.0))
-        records = by_checkpoint.CheckpointHandover(NODE, "nvidia.com/gpu", reader, self.record, self.cards)
-        enforcement = grants.Enforcement(hook=str(self.folder))
-        outfitter = outfit.Outfitter(
-            shown, self.cards, enforcement, check_library=check_library, unique=lambda: "c0ffee"
+        place = handover.Place(NODE, "nvidia.com/gpu", reader, self.record, self.cards)
+        self.allocator = bench.allocator(
+            by_checkpoint.CheckpointHandover(place), self.cards, self.record, self.folder, done=self._count, **options
         )
-        self.allocator = allocate.Allocator(records, outfitter, threading.Lock(), self._count)
 
     def _count(self) -> None:
         self.done += 1
 
     def granted(self, *counts: int) -> tuple[grants.Grant, ...]:
-        answer = self.allocator.allocate(counts or (1,))
+        answer = self.allocator.allocate(bench.ids(counts or (1,)))
         assert not isinstance(answer, refusals.Refusal), answer
         return answer
 
+    def preferred(self, *available: str, size: int = 1) -> tuple[str, ...]:
+        answer = self.allocator.preferred([replicas.Choice(available, (), size)])
+        assert not isinstance(answer, refusals.Refusal), answer
+        return answer[0]
+
     def refused(self, *counts: int) -> refusals.Refusal:
-        answer = self.allocator.allocate(counts or (1,))
+        answer = self.allocator.allocate(bench.ids(counts or (1,)))
         assert isinstance(answer, refusals.Refusal), answer
         return answer
 
 
 def test_the_waiting_pod_gets_its_row_and_nothing_is_written_to_the_cluster(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    (grant,) = bench.granted()
+    made = Bench(tmp_path, pod())
+    (grant,) = made.granted()
     assert grant.envs["NVIDIA_VISIBLE_DEVICES"] == GPU_A
     assert grant.envs["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
-    assert bench.cluster.writes == []
-    assert bench.done == 1
+    assert made.cluster.writes == []
+    assert made.done == 1
 
 
 def test_containers_are_served_in_order_one_call_each_and_then_nobody_waits(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=row((GPU_B, 2000, 20)) + ";" + ONE, inits=["fetch"], containers=["side", "main"]))
-    assert [bench.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] for _ in range(2)] == [GPU_B, GPU_A]
-    assert bench.record.served("uid-train") == {"fetch", "main"}
-    assert bench.refused().reason is refusals.Reason.NO_POD
+    made = Bench(tmp_path, pod(rows=row((GPU_B, 2000, 20)) + ";" + ONE, inits=["fetch"], containers=["side", "main"]))
+    assert [made.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] for _ in range(2)] == [GPU_B, GPU_A]
+    assert made.record.served("uid-train") == {"fetch", "main"}
+    assert made.refused().reason is refusals.Reason.NO_POD
 
 
 def test_a_restart_between_two_containers_repeats_nothing(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 2000, 20)), containers=["one", "two"]))
-    bench.granted()
-    bench.restart()
-    assert bench.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
+    made = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 2000, 20)), containers=["one", "two"]))
+    made.granted()
+    made.restart()
+    assert made.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
 
 
 def test_two_requests_in_one_call_are_two_containers(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 2000, 20)), containers=["one", "two"]))
-    assert [grant.envs["NVIDIA_VISIBLE_DEVICES"] for grant in bench.granted(1, 1)] == [GPU_A, GPU_B]
-    assert bench.record.served("uid-train") == {"one", "two"}
+    made = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 2000, 20)), containers=["one", "two"]))
+    assert [grant.envs["NVIDIA_VISIBLE_DEVICES"] for grant in made.granted(1, 1)] == [GPU_A, GPU_B]
+    assert made.record.served("uid-train") == {"one", "two"}
 
 
 def test_a_slow_image_pull_does_not_hide_the_next_pod(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("first"))
-    bench.granted()
-    bench.cluster.put(pod("second", row((GPU_B, 5000, 0))))
-    assert bench.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
+    made = Bench(tmp_path, pod("first"))
+    made.granted()
+    made.cluster.put(pod("second", row((GPU_B, 5000, 0))))
+    assert made.granted()[0].envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
 
 
 def test_a_lost_record_refuses_rather_than_serve_the_wrong_pod(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("first"))
-    bench.granted()
+    made = Bench(tmp_path, pod("first"))
+    made.granted()
     (tmp_path / "agent.json").unlink()
-    bench.restart()
-    bench.cluster.put(pod("second"))
-    assert bench.refused().reason is refusals.Reason.AMBIGUOUS
+    made.restart()
+    made.cluster.put(pod("second"))
+    assert made.refused().reason is refusals.Reason.AMBIGUOUS
 
 
 def test_a_mismatch_fails_that_pod_alone(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("wrong", row((GPU_A, 1000, 0), (GPU_B, 1000, 0))))
-    assert "device number not matched" in bench.refused().message
-    bench.cluster.pod("wrong")["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
-    bench.cluster.put(pod("right"))
-    bench.granted()
+    made = Bench(tmp_path, pod("wrong", row((GPU_A, 1000, 0), (GPU_B, 1000, 0))))
+    assert "device number not matched" in made.refused().message
+    made.cluster.pod("wrong")["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+    made.cluster.put(pod("right"))
+    made.granted()
 
 
 def test_a_pod_of_another_scheduler_never_gets_what_was_reserved(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), pod("stranger", rows=None))
-    refusal = bench.refused()
+    made = Bench(tmp_path, pod(), pod("stranger", rows=None))
+    refusal = made.refused()
     assert refusal.reason is refusals.Reason.AMBIGUOUS
     assert "nlp/stranger" in refusal.message
 
 
 def test_a_started_pod_is_not_asked_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(status=running()))
-    assert bench.refused().reason is refusals.Reason.NO_POD
+    made = Bench(tmp_path, pod(status=running()))
+    assert made.refused().reason is refusals.Reason.NO_POD
 
 
 def test_an_unknown_card_is_named(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=row(("GPU-elsewhere", 1000, 0))))
-    refusal = bench.refused()
+    made = Bench(tmp_path, pod(rows=row(("GPU-elsewhere", 1000, 0))))
+    refusal = made.refused()
     assert refusal.reason is refusals.Reason.UNKNOWN_DEVICE
     assert "GPU-elsewhere" in refusal.message
-    assert bench.record.pods == {}
+    assert made.record.pods == {}
 
 
 def test_a_short_failure_of_the_api_server_fails_no_pod(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    bench.cluster.fail = [errors.Unreachable("refused"), errors.Ambiguous("reset")]
-    bench.granted()
+    made = Bench(tmp_path, pod())
+    made.cluster.fail = [errors.Unreachable("refused"), errors.Ambiguous("reset")]
+    made.granted()
 
 
 def test_a_long_failure_refuses_and_hands_out_nothing(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    bench.cluster.fail = [errors.Unreachable("refused")] * 3
-    assert bench.refused().reason is refusals.Reason.API
-    assert bench.record.pods == {}
+    made = Bench(tmp_path, pod())
+    made.cluster.fail = [errors.Unreachable("refused")] * 3
+    assert made.refused().reason is refusals.Reason.API
+    assert made.record.pods == {}
 
 
 def test_what_cannot_be_recorded_is_not_handed_out(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
+    made = Bench(tmp_path, pod())
     (tmp_path / "agent.new").mkdir()
-    assert bench.refused().reason is refusals.Reason.HOST
+    assert made.refused().reason is refusals.Reason.HOST
     (tmp_path / "agent.new").rmdir()
-    bench.granted()
+    made.granted()
 
 
 def test_a_gone_pod_is_forgotten_at_the_next_call(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("first"))
-    bench.granted()
-    bench.cluster.remove_pod("first")
-    bench.cluster.put(pod("second"))
-    bench.granted()
-    assert set(bench.record.pods) == {"uid-second"}
+    made = Bench(tmp_path, pod("first"))
+    made.granted()
+    made.cluster.remove_pod("first")
+    made.cluster.put(pod("second"))
+    made.granted()
+    assert set(made.record.pods) == {"uid-second"}
 
 
 def test_a_namesake_with_another_uid_is_another_pod(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("train"))
-    bench.granted()
-    bench.cluster.put(pod("train", metadata={"uid": "uid-again"}))
-    bench.granted()
-    assert set(bench.record.pods) == {"uid-again"}
+    made = Bench(tmp_path, pod("train"))
+    made.granted()
+    made.cluster.put(pod("train", metadata={"uid": "uid-again"}))
+    made.granted()
+    assert set(made.record.pods) == {"uid-again"}
 
 
 def test_the_containers_directory_is_made_empty_and_writable_for_all(tmp_path: Path) -> None:
@@ -196,13 +186,13 @@ def test_a_directory_that_cannot_be_made_refuses(tmp_path: Path) -> None:
 
 
 def test_without_the_limiting_library_nothing_is_handed_out(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    bench.restart(check_library=True)
-    assert "libvgpu.so is not on the host" in bench.refused().message
+    made = Bench(tmp_path, pod())
+    made.restart(check_library=True)
+    assert "libvgpu.so is not on the host" in made.refused().message
     (tmp_path / "vgpu").mkdir(exist_ok=True)
     for name in ("libvgpu.so", "ld.so.preload"):
         (tmp_path / "vgpu" / name).touch()
-    bench.granted()
+    made.granted()
 
 
 def test_made_up_cards_leave_the_hosts_shared_directory_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,10 +203,16 @@ def test_made_up_cards_leave_the_hosts_shared_directory_alone(tmp_path: Path, mo
 
 
 def test_preferred_cards_are_the_reserved_ones_and_nothing_is_consumed(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    assert bench.allocator.wanted([1]) == ((GPU_A,),)
-    assert bench.allocator.wanted([2]) == ()
-    bench.granted()
+    made = Bench(tmp_path, pod(rows=row((GPU_B, 3000, 30))))
+    assert made.preferred(f"{GPU_A}-0", f"{GPU_B}-3") == (f"{GPU_B}-3",)
+    assert made.preferred(f"{GPU_A}-0") == ()
+    made.granted()
+
+
+def test_without_a_reservation_cards_that_go_well_together_are_preferred(tmp_path: Path) -> None:
+    records = [device_record(one, numa=numa) for one, numa in ((GPU_A, 0), (GPU_B, 1), ("GPU-c", 1))]
+    made = Bench(tmp_path, records=records)
+    assert made.preferred(f"{GPU_A}-0", f"{GPU_B}-0", "GPU-c-0", size=2) == (f"{GPU_B}-0", "GPU-c-0")
 
 
 def mig_pod(*reservations: dict[str, Any]) -> dict[str, Any]:
@@ -230,12 +226,12 @@ def mig_bench(folder: Path, *pods: dict[str, Any]) -> Bench:
 
 
 def test_a_mig_row_gets_the_instance_at_its_reserved_placement(tmp_path: Path) -> None:
-    bench = mig_bench(tmp_path, mig_pod())
-    (grant,) = bench.granted()
+    made = mig_bench(tmp_path, mig_pod())
+    (grant,) = made.granted()
     assert list(grant.envs) == ["NVIDIA_VISIBLE_DEVICES"]
     assert grant.envs["NVIDIA_VISIBLE_DEVICES"].startswith("MIG-")
     assert grant.mounts == ()
-    assert bench.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)
+    assert made.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)
 
 
 @pytest.mark.parametrize(
@@ -256,24 +252,24 @@ def test_what_was_made_for_a_call_that_fails_is_undone(tmp_path: Path) -> None:
         {**one, "containerIndex": 1, "placement": {"start": 0, "size": 1}},
     ]
     notes = {"hami.io/vgpu-mig-allocations": json.dumps(reserved)}
-    bench = mig_bench(tmp_path, pod(rows=MIG_ROW * 2, containers=["one", "two"], annotations=notes))
+    made = mig_bench(tmp_path, pod(rows=MIG_ROW * 2, containers=["one", "two"], annotations=notes))
     undone: list[tuple[str, devices.MigUse]] = []
-    bench.cards.dissolve = lambda card, use: undone.append((card, use))  # type: ignore[method-assign]
-    assert bench.refused(1, 1).reason is refusals.Reason.MIG
+    made.cards.dissolve = lambda card, use: undone.append((card, use))  # type: ignore[method-assign]
+    assert made.refused(1, 1).reason is refusals.Reason.MIG
     assert undone == [(GPU_A, devices.MigUse("1g.5gb", devices.MigPlacement(6, 1)))]
-    assert bench.record.pods == {}
+    assert made.record.pods == {}
 
 
 def test_a_row_of_both_kinds_of_card_is_refused(tmp_path: Path) -> None:
     records = [device_record(GPU_A, mode="mig", mig_profiles=[PROFILE]), device_record(GPU_B)]
-    bench = Bench(tmp_path, pod(rows=row((GPU_A, 1, 1), (GPU_B, 1, 1))), records=records)
-    assert "both MIG and shared cards" in bench.refused(2).message
+    made = Bench(tmp_path, pod(rows=row((GPU_A, 1, 1), (GPU_B, 1, 1))), records=records)
+    assert "both MIG and shared cards" in made.refused(2).message
 
 
 def test_nothing_is_preferred_while_the_api_server_fails(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod())
-    bench.cluster.fail = [errors.Unreachable("refused")] * 3
-    assert bench.allocator.wanted([1]) == ()
+    made = Bench(tmp_path, pod())
+    made.cluster.fail = [errors.Unreachable("refused")] * 3
+    assert made.preferred(f"{GPU_B}-0") == (f"{GPU_B}-0",)  # whatever goes well together
 
 
 def test_a_call_for_nothing_gets_nothing(tmp_path: Path) -> None:

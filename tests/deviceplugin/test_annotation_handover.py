@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deviceplugin import (
-    allocate,
-    board,
-    by_annotation,
-    checkpoint,
-    grants,
-    inventory,
-    loops,
-    outfit,
-    patience,
-    refusals,
-)
+from deviceplugin import by_annotation, checkpoint, handover, inventory, loops, patience, refusals
 from hami_platform.kube import calls, errors
+from tests.deviceplugin import bench
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, node, pod, row
 from tests.deviceplugin.cluster import Cluster
 from tests.deviceplugin.test_inventory import PROFILE
@@ -43,21 +32,20 @@ class Bench:
         self.cluster = Cluster(*values)
         records = [device_record(GPU_A, mode=mode, mig_profiles=[PROFILE]), device_record(GPU_B)]
         cards = inventory.FileInventory(inventory_file(folder, *records))
-        shown = board.Board()
-        shown.publish(cards.scan())
         self.record = checkpoint.Checkpoint(folder / "agent.json")
         reader = patience.PatientReader(self.cluster, loops.Stop().event, (0.0,))
-        records_ = by_annotation.AnnotationHandover(NODE, "nvidia.com/gpu", self.cluster, reader, self.record, cards)
-        outfitter = outfit.Outfitter(shown, cards, grants.Enforcement(hook=str(folder)), check_library=False)
-        self.allocator = allocate.Allocator(records_, outfitter, threading.Lock())
+        place = handover.Place(NODE, "nvidia.com/gpu", reader, self.record, cards)
+        self.allocator = bench.allocator(
+            by_annotation.AnnotationHandover(place, self.cluster), cards, self.record, folder
+        )
 
     def card(self, *counts: int) -> str:
-        answer = self.allocator.allocate(counts or (1,))
+        answer = self.allocator.allocate(bench.ids(counts or (1,)))
         assert not isinstance(answer, refusals.Refusal), answer
         return answer[0].envs["NVIDIA_VISIBLE_DEVICES"]
 
     def refused(self, *counts: int) -> refusals.Refusal:
-        answer = self.allocator.allocate(counts or (1,))
+        answer = self.allocator.allocate(bench.ids(counts or (1,)))
         assert isinstance(answer, refusals.Refusal), answer
         return answer
 
@@ -71,69 +59,69 @@ class Bench:
 
 
 def test_the_last_row_is_blanked_with_the_phase_and_the_lock_falls(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
-    assert bench.card() == GPU_A
-    assert (bench.notes()[ROWS], bench.notes()["hami.io/bind-phase"]) == (";", "success")
-    assert not bench.locked
+    made = Bench(tmp_path, pod(), lock())
+    assert made.card() == GPU_A
+    assert (made.notes()[ROWS], made.notes()["hami.io/bind-phase"]) == (";", "success")
+    assert not made.locked
 
 
 def test_the_lock_stays_until_the_last_container(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 1, 1)), containers=["one", "two"]), lock())
-    assert bench.card() == GPU_A
-    assert bench.notes()[ROWS] == ";" + row((GPU_B, 1, 1))
-    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("allocating", True)
-    assert bench.card() == GPU_B
-    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("success", False)
+    made = Bench(tmp_path, pod(rows=ONE + row((GPU_B, 1, 1)), containers=["one", "two"]), lock())
+    assert made.card() == GPU_A
+    assert made.notes()[ROWS] == ";" + row((GPU_B, 1, 1))
+    assert (made.notes()["hami.io/bind-phase"], made.locked) == ("allocating", True)
+    assert made.card() == GPU_B
+    assert (made.notes()["hami.io/bind-phase"], made.locked) == ("success", False)
 
 
 def test_the_pod_is_the_holder_of_the_lock(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("other", row((GPU_B, 1, 1))), pod(), lock())
-    assert bench.card() == GPU_A
-    assert bench.notes("other")["hami.io/bind-phase"] == "allocating"
+    made = Bench(tmp_path, pod("other", row((GPU_B, 1, 1))), pod(), lock())
+    assert made.card() == GPU_A
+    assert made.notes("other")["hami.io/bind-phase"] == "allocating"
 
 
 @pytest.mark.parametrize(
     "holder", [lock("gone"), lock("train", "other"), node(annotations={LOCK: "garbage"}), lock("rain")]
 )
 def test_h48_a_lock_that_is_not_this_pods_serves_nobody_and_stays(tmp_path: Path, holder: dict[str, Any]) -> None:
-    bench = Bench(tmp_path, pod(), holder)
-    assert bench.refused().reason is refusals.Reason.LOCK
-    assert bench.locked
-    assert bench.cluster.writes == []
+    made = Bench(tmp_path, pod(), holder)
+    assert made.refused().reason is refusals.Reason.LOCK
+    assert made.locked
+    assert made.cluster.writes == []
 
 
 @pytest.mark.parametrize("unlocked", [node(), node(annotations={LOCK: "2026-08-21T08:00:00Z"})])
 def test_without_an_owner_the_only_pod_that_waits_is_meant(tmp_path: Path, unlocked: dict[str, Any]) -> None:
-    bench = Bench(tmp_path, pod(), unlocked)
-    assert bench.card() == GPU_A
-    assert not bench.locked
+    made = Bench(tmp_path, pod(), unlocked)
+    assert made.card() == GPU_A
+    assert not made.locked
 
 
 def test_without_an_owner_two_pods_are_ambiguous_and_keep_their_rows(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod("a"), pod("b"), node())
-    assert bench.refused().reason is refusals.Reason.AMBIGUOUS
-    assert bench.cluster.writes == []
+    made = Bench(tmp_path, pod("a"), pod("b"), node())
+    assert made.refused().reason is refusals.Reason.AMBIGUOUS
+    assert made.cluster.writes == []
 
 
 def test_a_mismatch_marks_the_pod_failed_and_releases_the_lock(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
-    assert "device number not matched" in bench.refused(2).message
-    assert bench.notes()["hami.io/bind-phase"] == "failed"
-    assert bench.notes()[ROWS] == ONE
-    assert not bench.locked
+    made = Bench(tmp_path, pod(), lock())
+    assert "device number not matched" in made.refused(2).message
+    assert made.notes()["hami.io/bind-phase"] == "failed"
+    assert made.notes()[ROWS] == ONE
+    assert not made.locked
 
 
 def test_an_undecodable_row_of_the_holder_fails_it(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows="uuid,type,100:;"), lock())
-    assert bench.refused().reason is refusals.Reason.UNDECODABLE
-    assert (bench.notes()["hami.io/bind-phase"], bench.locked) == ("failed", False)
+    made = Bench(tmp_path, pod(rows="uuid,type,100:;"), lock())
+    assert made.refused().reason is refusals.Reason.UNDECODABLE
+    assert (made.notes()["hami.io/bind-phase"], made.locked) == ("failed", False)
 
 
 def test_rewriting_adds_no_separator_each_time(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(rows=ONE + ONE + ONE, containers=["a", "b", "c"]), lock())
+    made = Bench(tmp_path, pod(rows=ONE + ONE + ONE, containers=["a", "b", "c"]), lock())
     for _ in range(3):
-        bench.card()
-    assert bench.notes()[ROWS] == ";;;"
+        made.card()
+    assert made.notes()[ROWS] == ";;;"
 
 
 def once(action: Callable[[], None]) -> Callable[[calls.KubeCall[Any]], None]:
@@ -142,54 +130,54 @@ def once(action: Callable[[], None]) -> Callable[[calls.KubeCall[Any]], None]:
 
 
 def test_a_pod_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
+    made = Bench(tmp_path, pod(), lock())
 
     def touch() -> None:
-        value = bench.cluster.pod("train")
+        value = made.cluster.pod("train")
         value["metadata"]["labels"] = {"team": "nlp"}
-        bench.cluster.put(value)
+        made.cluster.put(value)
 
-    bench.cluster.before_write = [once(touch)]
-    assert bench.card() == GPU_A
-    assert bench.cluster.pod("train")["metadata"]["labels"] == {"team": "nlp"}
-    assert bench.notes()["hami.io/bind-phase"] == "success"
+    made.cluster.before_write = [once(touch)]
+    assert made.card() == GPU_A
+    assert made.cluster.pod("train")["metadata"]["labels"] == {"team": "nlp"}
+    assert made.notes()["hami.io/bind-phase"] == "success"
 
 
 def test_a_namesake_is_never_written(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
-    bench.cluster.before_write = [once(lambda: bench.cluster.put(pod(metadata={"uid": "uid-again"})))]
-    assert bench.refused().reason is refusals.Reason.API
-    assert bench.notes()["hami.io/bind-phase"] == "allocating"
-    assert bench.notes()[ROWS] == ONE
+    made = Bench(tmp_path, pod(), lock())
+    made.cluster.before_write = [once(lambda: made.cluster.put(pod(metadata={"uid": "uid-again"})))]
+    assert made.refused().reason is refusals.Reason.API
+    assert made.notes()["hami.io/bind-phase"] == "allocating"
+    assert made.notes()[ROWS] == ONE
 
 
 def test_rows_that_changed_meanwhile_are_not_blanked(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
-    bench.cluster.before_write = [once(lambda: bench.cluster.put(pod(rows=row((GPU_B, 1, 1)))))]
-    assert bench.refused().reason is refusals.Reason.API
-    assert bench.notes()[ROWS] == row((GPU_B, 1, 1))
+    made = Bench(tmp_path, pod(), lock())
+    made.cluster.before_write = [once(lambda: made.cluster.put(pod(rows=row((GPU_B, 1, 1)))))]
+    assert made.refused().reason is refusals.Reason.API
+    assert made.notes()[ROWS] == row((GPU_B, 1, 1))
 
 
 def test_a_lock_that_changed_hands_is_left_alone(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
+    made = Bench(tmp_path, pod(), lock())
 
     def take_over(call: calls.KubeCall[Any]) -> None:
         if "/nodes/" in call.path:
-            bench.cluster.before_write = []
-            bench.cluster.put(lock("next"))
+            made.cluster.before_write = []
+            made.cluster.put(lock("next"))
 
-    bench.cluster.before_write = [take_over]
-    assert bench.card() == GPU_A
-    assert bench.cluster.node(NODE)["metadata"]["annotations"][LOCK].endswith(",nlp,next")
+    made.cluster.before_write = [take_over]
+    assert made.card() == GPU_A
+    assert made.cluster.node(NODE)["metadata"]["annotations"][LOCK].endswith(",nlp,next")
 
 
 def test_a_lock_that_cannot_be_released_fails_no_pod(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, pod(), lock())
+    made = Bench(tmp_path, pod(), lock())
     forbidden = errors.Unauthorized(403, "Forbidden", "nodes")
-    bench.cluster.fail = [None, None, None, forbidden]
-    assert bench.card() == GPU_A
-    assert bench.notes()["hami.io/bind-phase"] == "success"
-    assert bench.locked
+    made.cluster.fail = [None, None, None, forbidden]
+    assert made.card() == GPU_A
+    assert made.notes()["hami.io/bind-phase"] == "success"
+    assert made.locked
 
 
 def test_a_mig_instance_is_written_into_its_reservation(tmp_path: Path) -> None:
@@ -201,9 +189,9 @@ def test_a_mig_instance_is_written_into_its_reservation(tmp_path: Path) -> None:
         "placement": {"start": 6, "size": 1},
     }
     value = pod(annotations={"hami.io/vgpu-mig-allocations": json.dumps([reserved])})
-    bench = Bench(tmp_path, value, lock(), mode="mig")
-    card = bench.card()
+    made = Bench(tmp_path, value, lock(), mode="mig")
+    card = made.card()
     assert card.startswith("MIG-")
-    (written,) = json.loads(bench.notes()["hami.io/vgpu-mig-allocations"])
+    (written,) = json.loads(made.notes()["hami.io/vgpu-mig-allocations"])
     assert written == reserved | {"migUUID": card, "gpuInstanceID": 6, "computeInstanceID": 0}
-    assert bench.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)
+    assert made.record.pods["uid-train"].given[0].mig == ((GPU_A, "1g.5gb", 6, 1),)

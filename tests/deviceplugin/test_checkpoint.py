@@ -63,6 +63,8 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
         "devices": ["GPU-a"],
         "mig": [],
         "reported": False,
+        "ids": [],
+        "instances": [],
     }
 
 

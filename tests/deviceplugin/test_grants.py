@@ -20,7 +20,6 @@ def shared(*devices: grants.Reserved, target: grants.Target = TARGET, **changes:
 def test_environment_of_two_cards() -> None:
     grant = shared(grants.Reserved("U1", 1000, 30), grants.Reserved("U2", 2000, 30, index=1))
     assert grant.envs == {
-        "NVIDIA_VISIBLE_DEVICES": "U1,U2",
         "CUDA_DEVICE_MEMORY_LIMIT_0": "1000m",
         "CUDA_DEVICE_MEMORY_LIMIT_1": "2000m",
         "CUDA_DEVICE_SM_LIMIT": "30",
@@ -37,7 +36,6 @@ def test_uneven_cores_are_said_for_each_card_besides_the_first_one_for_all() -> 
 
 def test_limits_follow_the_order_in_which_cuda_numbers_the_cards() -> None:
     grant = shared(grants.Reserved("U2", 2000, 30, index=1), grants.Reserved("U1", 1000, 30, index=0))
-    assert grant.envs["NVIDIA_VISIBLE_DEVICES"] == "U1,U2"
     assert grant.envs["CUDA_DEVICE_MEMORY_LIMIT_0"] == "1000m"
 
 
@@ -79,7 +77,3 @@ def test_optional_files_are_mounted_where_the_host_has_them() -> None:
 )
 def test_settings_that_show_in_the_environment(change: dict[str, object], name: str, value: str | None) -> None:
     assert shared(grants.Reserved("U1", 1000, 30), **change).envs.get(name) == value
-
-
-def test_mig_grant_names_the_instances_and_injects_nothing() -> None:
-    assert grants.partitioned(["MIG-1", "MIG-2"]) == grants.Grant({"NVIDIA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, ())

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from deviceplugin import board, grants, kubelet, refusals, register
+from deviceplugin import board, grants, kubelet, offers, refusals, register, replicas
 from hami_platform.kube.proto import deviceplugin_pb2 as pb
 from tests.deviceplugin.builders import GPU_A, GPU_B, card
 from tests.deviceplugin.stub_kubelet import StubKubelet
@@ -24,15 +24,21 @@ class Fixed:
 
     def __init__(self) -> None:
         self.answer: tuple[grants.Grant, ...] | refusals.Refusal = (GRANT,)
-        self.cards: tuple[tuple[str, ...], ...] = ((GPU_B,),)
-        self.counts: list[list[int]] = []
+        self.ids: tuple[tuple[str, ...], ...] | refusals.Refusal = ((f"{GPU_B}-0",),)
+        self.missing: refusals.Refusal | None = None
+        self.calls: list[object] = []
 
-    def allocate(self, counts: Sequence[int]) -> tuple[grants.Grant, ...] | refusals.Refusal:
-        self.counts.append(list(counts))
+    def allocate(self, asked: Sequence[Sequence[str]]) -> tuple[grants.Grant, ...] | refusals.Refusal:
+        self.calls.append(asked)
         return self.answer
 
-    def wanted(self, counts: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        return self.cards
+    def preferred(self, choices: Sequence[replicas.Choice]) -> tuple[tuple[str, ...], ...] | refusals.Refusal:
+        self.calls.append(choices)
+        return self.ids
+
+    def before_start(self, ids: Sequence[str]) -> refusals.Refusal | None:
+        self.calls.append(ids)
+        return self.missing
 
 
 class Node:
@@ -44,7 +50,8 @@ class Node:
         self.shown.publish((card(GPU_A), card(GPU_B, index=1)))
         self.fixed = Fixed()
         face = kubelet.Face(folder)
-        servicer = kubelet.Servicer(face, self.shown, register.Scaling(slots=2), self.fixed)
+        offer = offers.shared(register.Scaling(slots=2), numa=False, strategy=offers.NONE)
+        servicer = kubelet.Servicer(face, self.shown, offer, self.fixed)
         self.link = kubelet.Link(face, servicer)
         self.kubelet = StubKubelet(folder)
 
@@ -92,7 +99,7 @@ def test_allocate_answers_env_and_mounts_in_order(node: Node) -> None:
         ("/b", "/host/b", True),
         ("/a", "/host/a", False),
     ]
-    assert node.fixed.counts == [[1]]
+    assert node.fixed.calls == [[(f"{GPU_B}-1",)]]
 
 
 def test_a_refusal_reaches_kubelet_with_its_reason_and_sentence(node: Node) -> None:
@@ -103,15 +110,34 @@ def test_a_refusal_reaches_kubelet_with_its_reason_and_sentence(node: Node) -> N
     assert caught.value.details() == "DeviceNumberNotMatched: device number not matched: pod nlp/train"  # type: ignore[attr-defined]
 
 
-def test_preferred_allocation_picks_replicas_of_the_reserved_card(node: Node) -> None:
+def test_what_kubelet_leaves_open_reaches_the_choice_and_the_choice_kubelet(node: Node) -> None:
     available = [f"{GPU_A}-0", f"{GPU_B}-0", f"{GPU_B}-1"]
-    assert node.kubelet.preferred(available, [], 1) == [f"{GPU_B}-0"]
-    node.fixed.cards = ()
+    assert node.kubelet.preferred(available, [f"{GPU_A}-0"], 1) == [f"{GPU_B}-0"]
+    assert node.fixed.calls == [[replicas.Choice(tuple(available), (f"{GPU_A}-0",), 1)]]
+    node.fixed.ids = ()
     assert node.kubelet.preferred(available, [], 1) == []
 
 
-def test_pre_start_has_nothing_to_do(node: Node) -> None:
-    assert node.kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(), timeout=5) is not None
+def test_a_choice_that_is_refused_fails_the_pod(node: Node) -> None:
+    node.fixed.ids = refusals.Refusal(refusals.Reason.NUMA, "pod nlp/train asks for strict NUMA alignment")
+    with pytest.raises(grpc.RpcError) as caught:
+        node.kubelet.preferred([f"{GPU_A}-0"], [], 1)
+    assert caught.value.details().startswith("NumaAlignmentUnmet: pod nlp/train")  # type: ignore[attr-defined]
+
+
+def test_before_a_start_what_was_given_must_be_there(node: Node) -> None:
+    request = pb.PreStartContainerRequest(devices_ids=[f"{GPU_A}-0"])
+    assert node.kubelet.plugin.PreStartContainer(request, timeout=5) is not None
+    node.fixed.missing = refusals.Refusal(refusals.Reason.HOST, "cannot prepare /x")
+    with pytest.raises(grpc.RpcError, match="HostNotReady: cannot prepare /x"):
+        node.kubelet.plugin.PreStartContainer(request, timeout=5)
+    assert node.fixed.calls == [(f"{GPU_A}-0",)] * 2
+
+
+@pytest.mark.parametrize("prefer, pre_start", [(True, False), (False, True)])
+def test_options_say_what_kubelet_may_call(sockets: Path, prefer: bool, pre_start: bool) -> None:
+    options = kubelet.Face(sockets, prefer=prefer, pre_start=pre_start).options
+    assert (options.get_preferred_allocation_available, options.pre_start_required) == (prefer, pre_start)
 
 
 def test_a_restarted_kubelet_is_registered_with_again(node: Node) -> None:
