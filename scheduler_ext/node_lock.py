@@ -25,9 +25,10 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The lock is ours, with this value."""
+    """The lock is ours, with this value. fresh: this call has written it."""
 
     value: str
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class AnnotationLock:
                 self._write(node, seen, value)
             except errors.Conflict:
                 continue  # the node changed meanwhile; look again at who has it
-            return Taken(value)
+            return Taken(value, fresh=True)
         return Contended(f"node {node} changes too often to be locked: node lock contention")
 
     def release(self, node: str, me: locks.Owner, *, value: str = "") -> None:

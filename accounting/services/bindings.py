@@ -6,7 +6,6 @@ it holds no database connection meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from accounting import ledger, live_view
@@ -22,7 +21,7 @@ from hami_platform.domain.wire import pod_request
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
     """What the Binding must carry. attempt numbers the tries of one pod; later answers to older tries change
-    nothing."""
+    nothing. joined: another process's try may still be under way."""
 
     uid: str
     namespace: str
@@ -30,6 +29,7 @@ class BindingPlan:
     node: str
     attempt: int
     annotations: dict[str, str]
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,18 @@ def binding_begin(
     Raises ledger.LedgerUnavailable.
     """
     with ledger.transaction(cause="binding_begin") as entry:
+        if not live_view.live().refresh().ready:
+            return BindRefused("not ready: the ledger has not been compared with the API server yet")
         pod = _pod(uid)
         refused = _refused(pod, namespace, name, node)
         if refused is not None or pod is None:
             return refused or BindRefused(f"no reservation for pod uid {uid}")
         if pod.state == PodState.CLAIMED and not _taken_again(entry, pod, node, config):
             return BindRefused(f"the reservation on node {node} lapsed and the devices are taken")
+        if pod.state == PodState.RESERVED and not _still_fits(pod):
+            pod_rows.pod_unplace(entry, pod)
+            return BindRefused(f"the devices reserved on node {node} are over-used by others")
+        joined = pod.state == PodState.BINDING
         free = mode == locks.NONE
         holder = "" if free else locks.lock_take(entry, node=node, pod=pod, mode=mode, value=lock_value)
         if holder:
@@ -67,15 +73,25 @@ def binding_begin(
         pod_rows.pod_move(
             entry, pod, PodState.BINDING, bind_attempt=pod.bind_attempt + 1, lock_mode=mode, lease_until=None
         )
-        return BindingPlan(uid, pod.namespace, pod.name, node, pod.bind_attempt, _texts(pod))
+        return BindingPlan(uid, pod.namespace, pod.name, node, pod.bind_attempt, _texts(pod), joined)
 
 
-def binding_bound(*, uid: str, node: str) -> None:
-    """The API server has the pod on this node. On another one than planned: recorded there, with a Finding."""
+def binding_current(plan: BindingPlan) -> bool:
+    """Whether this try is still the pod's last one, and undecided: another Binding may be sent for it only then. Ask
+    after the pod's resourceVersion was read: who takes over changes that. Raises ledger.LedgerUnavailable."""
+    row = live_view.live().refresh().pod(plan.uid)
+    return row is not None and (row.state, row.bind_attempt) == (PodState.BINDING, plan.attempt)
+
+
+def binding_bound(*, uid: str, node: str) -> bool:
+    """The API server has carried a Binding of the pod to this node out. False: the ledger has planned something else
+    meanwhile; what the pod was given must be read from the pod itself."""
     with ledger.transaction(cause="binding_bound") as entry:
         pod = _pod(uid)
-        if pod is not None and pod.state in (PodState.BINDING, PodState.RESERVED, PodState.CLAIMED):
-            pod_put_on(entry, pod, node)
+        if pod is None or pod.state != PodState.BINDING or pod.node != node:
+            return False
+        pod_put_on(entry, pod, node)
+        return True
 
 
 def pod_put_on(entry: Entry, pod: Pod, node: str, **columns: object) -> None:
@@ -94,24 +110,22 @@ def pod_put_on(entry: Entry, pod: Pod, node: str, **columns: object) -> None:
 
 def binding_ended(*, uid: str) -> None:
     """The pod is gone, being deleted, or another pod has its name: it holds nothing."""
-    _settle(uid, "binding_ended", pod_rows.pod_end)
-
-
-def binding_returned(*, uid: str, attempt: int) -> None:
-    """The pod is certainly not bound and will not be by this attempt: back to holding its claim alone, once."""
-
-    def back(entry: Entry, pod: Pod) -> None:
-        if pod.bind_attempt == attempt:
-            pod_rows.pod_unplace(entry, pod)
-
-    _settle(uid, "binding_returned", back)
-
-
-def _settle(uid: str, cause: str, change: Callable[[Entry, Pod], None]) -> None:
-    with ledger.transaction(cause=cause) as entry:
+    with ledger.transaction(cause="binding_ended") as entry:
         pod = _pod(uid)
-        if pod is not None and pod.state in (PodState.BINDING, PodState.RESERVED):
-            change(entry, pod)
+        if pod is not None and pod.state in pod_rows.UNBOUND:
+            pod_rows.pod_end(entry, pod)
+
+
+def binding_returned(*, uid: str, attempt: int) -> bool:
+    """The pod is certainly not bound and will not be by this attempt nor an earlier one: back to holding its claim
+    alone, once. False: a later attempt decides."""
+
+    with ledger.transaction(cause="binding_returned") as entry:
+        pod = _pod(uid)
+        if pod is None or (pod.state, pod.bind_attempt) != (PodState.BINDING, attempt):
+            return False
+        pod_rows.pod_unplace(entry, pod)
+        return True
 
 
 def _pod(uid: str) -> Pod | None:
@@ -147,6 +161,16 @@ def _taken_again(entry: Entry, pod: Pod, node: str, config: DeviceConfig) -> boo
         return False
     placements.reserve(entry, pod, decision.placement, request, config)
     return True
+
+
+def _still_fits(pod: Pod) -> bool:
+    """Whether no device of a reservation holds more than it has. It was checked when it was made; since then a pod may
+    have come past us, a person may hold a part, or a restored ledger may have learned what runs there."""
+    view = live_view.live().refresh()
+    state, row = view.states.get(pod.node), view.pods.get(pod.pk)
+    if state is None or row is None:
+        return False
+    return not any(one.over_used for one in state.devices if one.device.key in row.held)
 
 
 def _texts(pod: Pod) -> dict[str, str]:

@@ -56,6 +56,15 @@ def lock_take(entry: Entry, *, node: str, pod: Pod, mode: str, value: str = "") 
     return ""
 
 
+def lock_value(*, node: str, uid: str) -> str:
+    """Text of the annotation lock that this pod has taken on the node; empty: none that we know of.
+
+    The text alone names a pod, and pods of one name follow each other.
+    """
+    mine = NodeLock.objects.filter(cluster=ledger.cluster_id(), node=node, pod_uid=uid, mode=ANNOTATION)
+    return mine.values_list("value", flat=True).first() or ""
+
+
 def completion_report(*, uid: str, container: str, node: str) -> bool:
     """The agent has served a container's Allocate. The lock falls with the last container that asks for devices.
 

@@ -41,6 +41,11 @@ class DeviceState:
         return self.device.slots - self.held.slots
 
     @property
+    def over_used(self) -> bool:
+        """Whether more is held than there is."""
+        return min(self.free_memory_mib, self.free_core_percent, self.free_slots) < 0
+
+    @property
     def unusable(self) -> Reason | None:
         """Why the device takes no new share at all. Holders whose place on a MIG card is unknown make it unusable: any
         new instance could collide with theirs."""

@@ -37,7 +37,7 @@ class Watched:
 def test_binding_holds_no_connection_while_it_waits(world: World) -> None:
     first, second = world.placed("a"), world.placed("b")
     world.flush()
-    with env.override(node_lock_retry_timeout_s=0.5):
+    with env.override(node_lock_retry_timeout_s=1.5):
         extender.the_binder.cache_clear()
         engine = extender.the_binder()
     api, pause = Watched(cluster_api.cluster_api()), Watched(None)
