@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from accounting import ledger
 from accounting.models import Device, Node
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity, cluster, device_page, holders, pods, quota_bars
+from accounting.selectors import access, activity, cluster, device_page, holders, measured, pods, quota_bars
 
 CELLS = 1000
 """Up to this many devices each has a cell; beyond, each node has a block."""
@@ -100,9 +100,10 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         page = device_page.device_page(view, rows[0], reach)
-        return {"page": page, "slots": device_page.slots(page.state), "twins": len(rows) > 1}
+        used = measured.device_measured(uuid=uuid, node=rows[0].node.name, reach=reach)
+        return {"page": page, "slots": device_page.slots(page.state), "twins": len(rows) > 1, "measured": used}
 
-    return live_page(request, "device", view, content, title=uuid, nav="devices")
+    return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid)
 
 
 def _searched(cell: cluster.Cell) -> str:

@@ -68,12 +68,14 @@ def live_page(
     title: str,
     nav: str,
     uid: str = "",
+    uuid: str = "",
 ) -> HttpResponse:
     """The page `console/<name>.html`; to a poll only its live part, or 204 while nothing has changed.
 
-    `content` is called only when something is shown. uid: the pod whose decisions the page shows.
+    `content` is called only when something is shown. uid, uuid: the pod or device of which the page shows
+    more than the View has.
     """
-    stamp = freshness.stamp(view, pod_uid=uid)
+    stamp = freshness.stamp(view, pod_uid=uid, uuid=uuid)
     if _polls(request) and request.GET["after"] == stamp:
         return HttpResponse(status=204)
     context = content() | {

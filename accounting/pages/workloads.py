@@ -12,7 +12,7 @@ from accounting import ledger
 from accounting.models import Pod, PodState, Trace
 from accounting.pages import why
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity, pods
+from accounting.selectors import access, activity, measured, pods
 from accounting.selectors.cluster import WAITING_STATES
 from hami_platform.domain.wire import pod_request
 
@@ -55,6 +55,7 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
     def content() -> dict[str, Any]:
         row = view.pods.get(found.pk)
         cluster = ledger.cluster_id()
+        used, missing = measured.pod_measured(uid=found.uid, node=row.node if row else "")
         return {
             "pod": found,
             "row": row,
@@ -63,6 +64,8 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
             "shares": list(found.shares.all()),
             "traces": list(Trace.objects.filter(cluster=cluster, pod_uid=found.uid)[:20]) if found.uid else [],
             "timeline": activity.timeline(found),
+            "measured": used,
+            "unmeasured": missing,
             "why": why.why(view, reach, row) if row is not None and row.state in WAITING_STATES else None,
         }
 

@@ -9,6 +9,7 @@ from django.db.models import Count, Max, QuerySet
 
 from accounting import ledger
 from accounting.models import DeniedAsk, Finding, ProcessLease, Refusal, Trace
+from accounting.selectors import measured
 from hami_platform.domain.view import View
 
 RECONCILE = "pods"
@@ -57,8 +58,9 @@ def _unrepaired() -> str:
     return f"{old}: missed events are not repaired. Run: celery -A hami_platform worker, and beat"
 
 
-def stamp(view: View, *, pod_uid: str = "") -> str:
-    """Changes whenever a page over the View, refusals, denied asks and findings (or one pod's traces) would."""
+def stamp(view: View, *, pod_uid: str = "", uuid: str = "") -> str:
+    """Changes whenever a page over the View, refusals, denied asks and findings would; with one pod's decisions and
+    measurements, or one device's measurements."""
     cluster = ledger.cluster_id()
     beside = [
         (Refusal.objects.filter(cluster=cluster), "at"),
@@ -68,6 +70,9 @@ def stamp(view: View, *, pod_uid: str = "") -> str:
     if pod_uid:
         beside.append((Trace.objects.filter(cluster=cluster, pod_uid=pod_uid), "last_at"))
     parts = [str(view.clock.revision), str(int(view.ready)), *(_newest(rows, column) for rows, column in beside)]
+    if pod_uid or uuid:
+        at = measured.newest(pod_uid=pod_uid, uuid=uuid)
+        parts.append(f"{at.timestamp():.3f}" if at else "0")
     return "-".join(parts)
 
 

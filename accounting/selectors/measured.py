@@ -6,7 +6,7 @@ A figure carries its age and its source; where there is none, the reason is told
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,7 +28,7 @@ _BACK: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One device's or share's latest figures. None where that was not measured."""
+    """One device's or share's latest figures. None where that was not measured. pod: `namespace/name`, on devices."""
 
     uuid: str
     node: str
@@ -38,6 +38,7 @@ class Measured:
     core_used_percent: int | None
     pod_uid: str = ""
     container: str = ""
+    pod: str = ""
     old: bool = False
 
 
@@ -55,7 +56,7 @@ def device_measured(*, uuid: str, node: str, reach: Reach) -> DeviceMeasured:
     found = _latest(Measurement.objects.filter(uuid=uuid, node=node))
     whole = next((one for one in found if not one.pod_uid), None)
     shares = [one for one in found if one.pod_uid and not one.old]
-    return DeviceMeasured(whole, tuple(_visible(shares, reach)), _missing(node) if whole is None else "")
+    return DeviceMeasured(whole, tuple(_named(shares, reach)), _missing(node) if whole is None else "")
 
 
 def pod_measured(*, uid: str, node: str) -> tuple[tuple[Measured, ...], str]:
@@ -94,14 +95,15 @@ def _latest(rows: QuerySet[Measurement]) -> tuple[Measured, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _visible(shares: Iterable[Measured], reach: Reach) -> Iterable[Measured]:
-    """Those of pods in namespaces that the reader sees."""
-    if reach.everything:
-        return shares
+def _named(shares: Iterable[Measured], reach: Reach) -> Iterable[Measured]:
+    """Those of pods in namespaces that the reader sees, with the pods' names."""
     shares = list(shares)
     rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in={one.pod_uid for one in shares})
-    seen = {uid for uid, namespace in rows.values_list("uid", "namespace") if reach.sees(namespace)}
-    return [one for one in shares if one.pod_uid in seen]
+    names = {uid: (namespace, name) for uid, namespace, name in rows.values_list("uid", "namespace", "name")}
+    for one in shares:
+        namespace, name = names.get(one.pod_uid, ("", ""))
+        if namespace and reach.sees(namespace):
+            yield replace(one, pod=f"{namespace}/{name}")
 
 
 def _missing(node: str) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.test import Client
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from accounting import ledger, models
 from accounting.selectors import access, measured
-from accounting.services import measurements, retention
+from accounting.services import measurements, node_seen, nodes, retention
+from accounting.services.device_config import device_config
 from accounting.services.measurements import Sample
 from hami_platform import env
 from tests.accounting import rows
@@ -19,6 +24,10 @@ from tests.accounting.test_api_rest import client_of, person, problem_of, url
 
 pytestmark = pytest.mark.django_db
 
+REGISTERED = (
+    '[{"id": "GPU-n1-0", "index": 0, "count": 10, "devmem": 24576, "devcore": 100, '
+    '"type": "NVIDIA A10", "numa": 0, "mode": "hami-core", "health": true}]'
+)
 WHOLE = Sample("GPU-n1-0", memory_used_mib=900, core_used_percent=50)
 SHARE = Sample("GPU-n1-0", "uid-p1", "main", 300, 20)
 
@@ -220,3 +229,58 @@ def test_without_a_figure_the_reason_is_told() -> None:
         node.agent = "1.0"
         node.save(update_fields=["agent"])
     assert measured.device_measured(uuid="GPU-n1-0", node="n1", reach=access.ALL).missing == measured.SILENT
+
+
+# -- Pages
+
+
+@pytest.fixture
+def desk(client: Client) -> Client:
+    client.force_login(models.User.objects.create_superuser("root"))
+    return client
+
+
+def page(client: Client, name: str, *args: str, **query: str) -> str:
+    answer = client.get(reverse(f"console:{name}", args=args), query)
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", answer.content.decode().replace("\u202f", " ")))
+
+
+def test_pages_show_measured_beside_held_with_source_and_age(desk: Client) -> None:
+    busy()
+    store(WHOLE, SHARE)
+    device = page(desk, "device", "GPU-n1-0")
+    assert "900 MiB in use, at most 900 in its ten minutes. Cores busy: 50 %. by the driver" in device
+    assert "nlp/p1 main 300 20" in device
+    assert "main GPU-n1-0 300 300 20" in page(desk, "pod", "uid-p1")
+
+
+def test_pages_say_why_nothing_is_measured(desk: Client) -> None:
+    busy()
+    assert "Not measured: HAMi's device plugin" in html.unescape(page(desk, "device", "GPU-n1-0"))
+    assert "Not measured: HAMi's device plugin" in html.unescape(page(desk, "pod", "uid-p1"))
+
+
+def test_a_measurement_reaches_an_open_page(desk: Client) -> None:
+    busy()
+    address = reverse("console:device", args=["GPU-n1-0"])
+    stamp = desk.get(address).context["stamp"]
+    poll = {"HTTP_HX_REQUEST": "true"}
+    assert desk.get(address, {"after": stamp}, **poll).status_code == 204
+    store(WHOLE)
+    assert desk.get(address, {"after": stamp}, **poll).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "limits, words",
+    [
+        ("enforced", "limits enforced"),
+        ("count-only", "count only: nothing on the node holds containers"),
+        ("missing", "limiting library missing: containers with shares do not start"),
+    ],
+)
+def test_the_node_says_whether_anything_holds_containers_to_their_shares(desk: Client, limits: str, words: str) -> None:
+    labels = {"platform.hami.io/agent": "1.0", "platform.hami.io/limits": limits}
+    annotations = {"hami.io/node-nvidia-register": REGISTERED}
+    node = {"metadata": {"name": "n1", "uid": "u1", "labels": labels, "annotations": annotations}}
+    nodes.nodes_observe([node_seen.from_object(node, device_config())], config=device_config())
+    assert words in page(desk, "node", "n1")
