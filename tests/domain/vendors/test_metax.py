@@ -29,8 +29,8 @@ WHOLE = 100
 
 
 def card(name: str, *, zone: int = 0, qos: str = "", index: int = 0, **held: int | Notes) -> DeviceState:
-    facts = {"LinkZone": zone, "QosPolicy": qos}
-    device = Device(name, index, WORD, WORD, 64000, 100, slots=16, custom=tuple(sorted(facts.items())))
+    facts = (("LinkZone", zone), ("QosPolicy", qos))
+    device = Device(name, index, WORD, WORD, 64000, 100, slots=16, custom=facts)
     return DeviceState(device, Held(**held))  # type: ignore[arg-type]
 
 
@@ -42,12 +42,12 @@ def crowded(name: str, *, online: int = 0, offline: int = 0, normal: int = 0, in
 
 
 def asking(
-    app_class: str | None = None, *, count: int = 1, cores: int = 10, containers: int = 1, **notes: str
+    app_class: str | None = None, *, count: int = 1, cores: int = 10, containers: int = 1, key: str = "", said: str = ""
 ) -> PodRequest:
-    said = {QOS: "best-effort"} | ({CLASS: app_class} if app_class else {}) | notes
+    notes = {QOS: "best-effort"} | ({CLASS: app_class} if app_class else {}) | ({key: said} if key else {})
     ask = DeviceRequest(WORD, count, memory_mib=1000, core_percent=0 if app_class == "online" else cores)
     apps = tuple(ContainerRequest(f"c{i}", ContainerKind.APP, (ask,)) for i in range(containers))
-    return PodRequest(apps, Constraints(notes=tuple(sorted(said.items()))))
+    return PodRequest(apps, Constraints(notes=tuple(sorted(notes.items()))))
 
 
 def served(request: PodRequest, *cards: DeviceState) -> list[str] | str:
@@ -211,7 +211,7 @@ def test_links_kept_count_for_a_node_and_links_torn_against(
 ) -> None:
     cards = [card(f"{i}", zone=zone, index=i) for zone, indexes in idle.items() for i in indexes]
     cards += [card(f"{i}", zone=9, index=i, slots=1, core_percent=100) for i in busy]
-    aware = asking(cores=WHOLE, **{metax_sgpu.TOPOLOGY_KEY: "true"})
+    aware = asking(cores=WHOLE, key=metax_sgpu.TOPOLOGY_KEY, said="true")
     assert node_score(aware, [str(i) for i in given], *cards) == expected
 
 
