@@ -111,7 +111,7 @@ def _edited(request: HttpRequest, row: Quota) -> HttpResponse:
         raise PermissionDenied(
             _("Limits of a tenant are set by operators, those of a namespace by its tenant's admins.")
         )
-    form = QuotaForm(request.POST if request.method == "POST" else None, initial=_shown(row))
+    form = QuotaForm(request.POST if request.method == "POST" else None, initial=_shown(row) | _proposed(request))
     found = None
     if form.is_valid():
         try:
@@ -146,6 +146,12 @@ def _saved(request: HttpRequest, form: QuotaForm, row: Quota) -> HttpResponse:
     )
     messages.success(request, _("Saved. Every open page shows it within two seconds."))
     return redirect("console:namespace" if row.namespace else "console:tenant", name)
+
+
+def _proposed(request: HttpRequest) -> dict[str, int]:
+    """Limits that a link proposes (`?memory_mib=4096`); the person still sees the effect and saves it, or not."""
+    given = {name: request.GET.get(name, "") for name in Quota.LIMITS}
+    return {name: int(text) for name, text in given.items() if text.isascii() and text.isdigit() and len(text) < 18}
 
 
 def _shown(row: Quota) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Links:
         if step.kind is Kind.QUOTA:
             rows = self._quota(step)
             query = urlencode({step.target[1]: step.value})
-            return f"{reverse('console:quota-edit', args=[rows[0].id])}?{query}" if rows else ""
+            return f"{reverse('console:quota-edit', args=[rows[0].id])}?{query}" if rows and rows[0].id > 0 else ""
         if step.kind in _DEVICE_KINDS:
             return self._device(step)
         if step.kind is Kind.HOLD:

@@ -1,27 +1,31 @@
 """Questions of "what if", read from forms, REST bodies and manifests into the domain's values. Nothing is written.
 
 A pod comes as fields, as JSON or as YAML (a Pod, or anything with a pod template) and passes admission as a real one
-would. Raises InvalidInput that names the field. Must not know: requests, pages.
+would. Raises InvalidInput that names the field. Must not know: HTTP requests, pages.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from accounting.selectors import access, explained, simulated
+from accounting.services import scenarios, what_if
 from accounting.services.device_config import device_config
 from accounting.services.errors import InvalidInput
 from hami_platform import env
-from hami_platform.domain import admission, sentences
+from hami_platform.domain import admission, explain, place, sentences, simulate
 from hami_platform.domain.errors import ConfigError
 from hami_platform.domain.vendors.base import DeviceConfig, Vendor
+from hami_platform.domain.view import View
 from hami_platform.domain.what_if import Ask
 
 MANIFEST_MAX = 256 * 1024
+MOST_COPIES = 64
 DEFAULT_NAMESPACE = "default"
 
 
@@ -170,3 +174,64 @@ def _as_new(pod: Mapping[str, Any], config: DeviceConfig) -> Mapping[str, Any]:
 def _priority(pod: Mapping[str, Any]) -> int:
     value = (pod.get("spec") or {}).get("priority") or 0
     return value if isinstance(value, int) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The answer. explanation: of the pod on the changed cluster. copies: where each of them goes. effect: of the
+    changes."""
+
+    explanation: explain.Explanation | None = None
+    copies: tuple[place.Placement, ...] = ()
+    wanted: int = 1
+    effect: simulate.Effect | None = None
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether all copies are placed; None where no pod was asked about."""
+        return None if self.explanation is None else len(self.copies) == self.wanted
+
+
+def simulation(
+    view: View, submitted: Submitted | None, changes: Sequence[scenarios.Change] = (), *, copies: int = 1
+) -> Simulation:
+    """Ask the pod on the View with the changes, and what the changes do to the pods of today."""
+    scenario = scenarios.scenario_of(view, changes)
+    changed = simulate.after(view, scenario, what_if.decide).view if changes else view
+    effect = simulate.effect(view, scenario, what_if.decide) if changes else None
+    if submitted is None or submitted.ask is None:
+        return Simulation(effect=effect, wanted=copies)
+    found = explain.explain(changed, submitted.ask, what_if.decide)
+    placed: tuple[place.Placement, ...] = (found.placement,) if found.placement is not None else ()
+    if placed and copies > 1:
+        placed = tuple(simulate.copies(changed, submitted.ask, copies, what_if.decide))
+    return Simulation(found, placed, copies, effect)
+
+
+def shown(reader: explained.Reader, submitted: Submitted | None, found: Simulation) -> dict[str, Any]:
+    """The answer as plain data, within the reader's reach."""
+    ask = submitted.ask if submitted is not None else None
+    problem = submitted.problem if submitted is not None else None
+    explanation = None
+    if ask is not None and found.explanation is not None:
+        explanation = explained.of_ask(reader, ask.namespace, ask.request, found.explanation)
+    return {
+        "problem": reader.tell(problem) if problem is not None else "",
+        "fits": False if problem is not None else found.fits,
+        "explanation": explanation,
+        "copies": [one.node for one in found.copies],
+        "effect": simulated.of_effect(reader, found.effect) if found.effect is not None else None,
+    }
+
+
+def unseen(view: View, reach: access.Reach, submitted: Submitted | None, changes: Sequence[scenarios.Change]) -> str:
+    """Why this reader may not ask this; empty: she may."""
+    if submitted is not None and not reach.sees(submitted.namespace):
+        return f"You have no role in the namespace {submitted.namespace}."
+    tenants = {row.name: row.id for row in view.tenants.values()}
+    for what, name in scenarios.namespaces_of(view, changes):
+        if what == "namespace" and not reach.sees(name):
+            return f"You have no role in the namespace {name}." if name else "There is no such live pod."
+        if what == "tenant" and not reach.everything and not reach.sees_tenant(tenants.get(name, 0)):
+            return f"You have no role in the tenant {name}."
+    return ""

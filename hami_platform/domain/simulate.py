@@ -6,7 +6,7 @@ which they are woken, each that fits taking its devices before the next is tried
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hami_platform.domain import place, quota, what_if
@@ -17,7 +17,7 @@ from hami_platform.domain.quota import Excess
 from hami_platform.domain.rows import Changes, NodeRow, PodRow, QuotaRow
 from hami_platform.domain.view import View
 
-MOST_PODS = 500
+MOST_PODS = 200
 """Waiting pods that are tried."""
 MOST_NODES = 1000
 """Nodes that a scenario may add."""
@@ -84,27 +84,55 @@ class Effect:
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """The View with a scenario in it, and where the displaced pods went."""
+
+    view: View
+    moves: tuple[Placed, ...] = ()
+    homeless: tuple[Stranded, ...] = ()
+
+
+def after(view: View, scenario: Scenario, decide: what_if.Decide) -> After:
+    """The scenario done: rows changed, displaced pods in new places as far as there are any."""
+    displaced = [_unplaced(view.pods[number]) for number in scenario.displaced if number in view.pods]
+    changed = view.fold(scenario.changes).fold(Changes(pods={row.id: row for row in displaced}))
+    moves, refused = _placed(changed, what_if.in_order(displaced), decide)
+    settled = changed.fold(Changes(pods={one.pod.id: reserved(one.pod, one.placement) for one in moves.values()}))
+    homeless = (_stranded(refused[row.id], view.pods[row.id]) for row in displaced if row.id not in moves)
+    return After(settled, tuple(moves.values()), tuple(homeless))
+
+
 def effect(view: View, scenario: Scenario, decide: what_if.Decide) -> Effect:
     """The View with the scenario, beside the View as it is."""
     queue = what_if.waiting(view)
     tried = queue[:MOST_PODS]
     before = _placed(view, tried, decide)[0]
-    displaced = [view.pods[number] for number in scenario.displaced if number in view.pods]
-    after = view.fold(scenario.changes).fold(Changes(pods={row.id: _unplaced(row) for row in displaced}))
-    moves, _ = _placed(after, [_unplaced(row) for row in what_if.in_order(displaced)], decide)
-    after = after.fold(Changes(pods={number: reserved(one.pod, one.placement) for number, one in moves.items()}))
-    starts, refused = _placed(after, tried, decide)
-    homeless = [row for row in displaced if row.id not in moves]
+    done = after(view, scenario, decide)
+    now, refused = _placed(done.view, [row for row in tried if row.id in done.view.pods], decide)
     return Effect(
-        tuple(one for number, one in starts.items() if number not in before),
-        tuple(_stranded(refused, row, view) for row in tried if row.id in before and row.id not in starts),
-        tuple(moves.values()),
-        tuple(_stranded({}, row, after, decide) for row in homeless),
-        tuple(_over(view, after)),
+        tuple(one for number, one in now.items() if number not in before),
+        tuple(_stranded(refused[row.id], row) for row in tried if row.id in before and row.id in refused),
+        done.moves,
+        done.homeless,
+        tuple(_over(view, done.view)),
         len(queue),
         len(tried),
         view.clock.revision,
     )
+
+
+def copies(view: View, ask: what_if.Ask, count: int, decide: what_if.Decide) -> list[place.Placement]:
+    """Where so many pods like this one would go, one after the other, until one does not fit."""
+    found: list[place.Placement] = []
+    for number in range(1, count + 1):
+        placement = decide(view, ask, None).placement
+        if placement is None:
+            break
+        found.append(placement)
+        row = PodRow(-number, f"copy-{number}", "", ask.namespace, f"copy-{number}", "waiting", ask.request)
+        view = view.fold(Changes(pods={row.id: reserved(row, placement)}))
+    return found
 
 
 def _placed(
@@ -135,12 +163,7 @@ def _unplaced(row: PodRow) -> PodRow:
     return replace(row, state="waiting", node="", shares=(), claim_charges=(), facts=None)
 
 
-def _stranded(
-    refused: Mapping[int, what_if.Answer], row: PodRow, view: View, decide: what_if.Decide | None = None
-) -> Stranded:
-    answer = refused.get(row.id) or (decide(view, what_if.ask_of(row), None) if decide is not None else None)
-    if answer is None:
-        return Stranded(row, None, "")
+def _stranded(answer: what_if.Answer, row: PodRow) -> Stranded:
     reasons = "" if answer.decision.placement is not None else place.summary(answer.decision.rejections)
     return Stranded(row, answer.excess if answer.stops else None, reasons)
 
