@@ -35,6 +35,7 @@ LEASE_S = 15.0
 RENEW_S = 4.0
 LEASES_TICK_S = 2.0
 WAKE_TICK_S = 1.0
+SETTLE_TICK_S = 5.0
 TAKE_S = 0.2
 UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError)
 """What a database that is away looks like; leases are taken outside the ledger's transaction."""
@@ -84,8 +85,10 @@ class Term:
         self._api, self._config, self._holder, self._epoch, self._stopped = api, config, holder, epoch, stopped
         self._freed = wake.Freed()
         self._listed: set[str] = set()
-        self._due = {self._renew: 0.0, self._leases: 0.0, self._wake: 0.0}
-        self._every = {self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S}
+        self._every = {
+            self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S, self._settle: SETTLE_TICK_S,
+        }  # fmt: skip
+        self._due = dict.fromkeys(self._every, 0.0)
 
     def run(self) -> None:
         """Apply what the API server shows, and tick, until stopped or fenced."""
@@ -115,6 +118,10 @@ class Term:
     def _wake(self) -> None:
         if live_view.live().refresh().ready:
             wake_calls.wake_send(self._api, wake.wake_plan(self._freed, fence=self._epoch))
+
+    def _settle(self) -> None:
+        """A node's lock rests on each binding whose process died: nothing else can be bound there meanwhile."""
+        reconcile.bindings_settle(self._api, config=self._config, fence=self._epoch)
 
     def _apply(self, part: feed.Part) -> None:
         if isinstance(part.batch, listwatch.Failed):

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection
 
 from accounting import ledger, live_view
-from accounting.models import ProcessLease
-from accounting.services import flights
+from accounting.models import NodeLock, ProcessLease
+from accounting.services import bindings, flights, reconcile
 from accounting.watcher import Watcher, split
 from hami_platform import env
 from hami_platform.kube.listwatch import Event
@@ -86,6 +86,17 @@ def test_a_freed_device_wakes_the_waiting_pod(world: World) -> None:
         flow.refusal(waiting)
         world.delete("holder")
         until(lambda: "platform.hami.io/retry-at" in world.look("waiting")["metadata"].get("annotations", {}), "woken")
+
+
+def test_a_binding_whose_process_died_is_settled_without_a_tick(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "BINDING_SETTLES_S", 0)
+    with watching(world):
+        until(ready, "ready")
+        pod = world.pod("p", mem=8000)
+        flow.filter_(pod)
+        assert isinstance(flow.bind(pod), bindings.BindingPlan)
+        until(lambda: flow.state(pod) == "claimed", "back to its claim")
+    assert not NodeLock.objects.exists()
 
 
 def test_it_labels_a_node_that_registers_devices_where_narrowing_is_on(world: World) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -117,12 +117,8 @@ class Cluster:
     def create_once(self, namespace: str, name: str, mem: int | None, *, node: str = "") -> str:
         """The same without another try; without mem a pod that asks for no device. Raises ApiFailure for any failure
         but a denial, TransportError."""
-        spec: Obj = {"containers": [_container(mem)], "terminationGracePeriodSeconds": 0}
-        if node:
-            spec["nodeSelector"] = {"kubernetes.io/hostname": node}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
         try:
-            self.people.create(client.path_of("pods", namespace), body)
+            self.made(namespace, name, mem, node=node)
         except client.ApiFailure as failure:
             if failure.reason == "AlreadyExists":  # an earlier try arrived although its answer did not
                 return ""
@@ -130,6 +126,23 @@ class Cluster:
                 raise
             return failure.message
         return ""
+
+    def made(
+        self,
+        namespace: str,
+        name: str,
+        mem: int | None,
+        *,
+        node: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> Obj:
+        """The pod that was created. Raises ApiFailure, TransportError."""
+        spec: Obj = {"containers": [_container(mem)], "terminationGracePeriodSeconds": 0}
+        if node:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+        meta = {"name": name, "namespace": namespace, "annotations": dict(annotations or {})}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        return self.people.create(client.path_of("pods", namespace), body)
 
     def delete(self, namespace: str, name: str) -> None:
         """Gone at once."""
