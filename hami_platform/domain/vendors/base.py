@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from hami_platform.domain import devices, errors, requests, strategy
+from hami_platform.domain.vendors import inventory
 from hami_platform.domain.vendors.container import Additions, Declared
 from hami_platform.domain.wire import node_register
 
@@ -196,7 +197,7 @@ class Vendor:
     def registered(self, node: NodeSource) -> Sequence[devices.Device]:
         """The vendor's devices on a node; none where its plugin never was. Raises WireError."""
         if self.decode is not None:
-            return self.decode(self, node)
+            return inventory.checked(self.decode(self, node))
         text = node.annotations.get(self.register_key, "") if self.register_key else ""
         found = node_register.decode(text, vendor=self.word) if text else ()
         if not self.registered_cores:

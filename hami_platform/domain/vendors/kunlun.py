@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from hami_platform.domain import devices, requests, units
-from hami_platform.domain.vendors import base, container, parse, section
+from hami_platform.domain.vendors import base, capacity, container, parse, section
 from hami_platform.domain.vendors.strategies import kunlun
 
 CONFIG_KEY = "kunlun"
@@ -74,7 +74,7 @@ def _shared(config: section.Section) -> base.Vendor:
 
 def _decode(vendor: base.Vendor, node: base.NodeSource) -> Sequence[devices.Device]:
     """As many cards as the node has capacity for; the second half of them on the second NUMA node."""
-    count = node.capacity.get(vendor.resources.count, 0)
+    count = min(node.capacity.get(vendor.resources.count, 0), capacity.MOST_CARDS)
     return tuple(
         devices.Device(
             uuid=f"{node.name}-kunlun-{i}",

@@ -32,11 +32,20 @@ def boolean(text: str | None) -> bool | None:
 
 
 def loads(text: str) -> Any:
-    """The JSON value. Raises WireError, also for NaN and for nesting that Python cannot follow."""
+    """The JSON value. Raises WireError, also for NaN and for nesting that Python cannot follow.
+
+    An escape of half a character reads as U+FFFD, as in Go: no database and no other program takes it as it is.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse)
+        return _whole_characters(value) if "\\u" in text or not text.isascii() else value
     except (ValueError, RecursionError) as error:
         raise errors.WireError(f"not JSON: {error}") from error
+
+
+def _whole_characters(value: Any) -> Any:
+    plain = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return json.loads(plain.decode("utf-16", "replace"))
 
 
 def dumps(value: object) -> str:

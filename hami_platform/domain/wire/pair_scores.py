@@ -11,6 +11,8 @@ from typing import Any
 from hami_platform.domain import nodes
 from hami_platform.domain.wire import fields
 
+UUID_MAX = 128
+
 
 def encode(scores: nodes.PairScores) -> str:
     """The JSON form, sorted by uuid. Devices without any score are left out."""
@@ -29,9 +31,10 @@ def decode(text: str) -> dict[tuple[str, str], int]:
 
 
 def _row(entry: dict[str, Any], field: str) -> dict[tuple[str, str], int]:
-    uuid, score = fields.text(entry, "uuid", field), entry.get("score") or {}
+    uuid, score = fields.storable(fields.text(entry, "uuid", field), UUID_MAX, field), entry.get("score") or {}
     # The other side is a uuid, not a key: its case counts.
     fields.members(score, f"{field}: score")
     return {
-        (uuid, other): fields.number({"score": value}, "score", f"{field}: {other}") for other, value in score.items()
+        (uuid, fields.storable(other, UUID_MAX, field)): fields.number({"score": value}, "score", f"{field}: {other}")
+        for other, value in score.items()
     }
