@@ -87,7 +87,7 @@ def clock_row(cluster: int) -> rows.ClockRow:
 def _nodes(query: Any) -> dict[str, rows.NodeRow]:
     nodes = list(
         query.values_list(
-            "pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "gone_vendors"
+            "pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "labelled", "gone_vendors"
         ).order_by()
     )
     by_node: dict[int, list[devices.Device]] = defaultdict(list)
@@ -103,8 +103,9 @@ def _nodes(query: Any) -> dict[str, rows.NodeRow]:
             agent,
             unknown,
             {(a, b): score for a, b, score in pairs},
+            frozenset(labelled),
         )
-        for pk, name, retired, agent, unknown, pairs, _ in nodes
+        for pk, name, retired, agent, unknown, pairs, labelled, _ in nodes
     }
 
 

@@ -31,6 +31,5 @@ def admission_settings() -> admission.AdmissionSettings:
     return admission.AdmissionSettings(
         scheduler_name=settings.scheduler_name,
         force_overwrite=settings.force_overwrite_default_scheduler,
-        narrowing=settings.narrowing and not settings.strict_hami,
         hami_codes=settings.strict_hami,
     )

@@ -17,7 +17,8 @@ from accounting import ledger, live_view
 from accounting.models import PodState
 from accounting.services import claims, device_config, seen
 from hami_platform import env, logs, metrics
-from hami_platform.domain import admission
+from hami_platform.domain import admission, narrowing
+from hami_platform.domain.view import View
 from scheduler_ext import denied_asks, edge, protocol, subject, webhook_config
 
 _log = logs.get(__name__)
@@ -96,7 +97,8 @@ def _create(asked: protocol.AdmissionReview, pod: Pod) -> protocol.AdmissionAnsw
         return _deny(asked, pod, verdict.message, verdict.code)
     if isinstance(verdict, admission.Allowed):
         return protocol.allow(asked, warnings=verdict.warnings)
-    if not live_view.live().refresh().ready:
+    view = live_view.live().refresh()
+    if not view.ready:
         return _deny(asked, pod, "GPU quota is not ready: the cluster is still being read", UNAVAILABLE)
     answer = claims.claim_take(_ask(asked, pod, verdict, presented), dry_run=asked.request.dry_run)
     if not answer.granted:
@@ -104,9 +106,30 @@ def _create(asked: protocol.AdmissionReview, pod: Pod) -> protocol.AdmissionAnsw
             denied_asks.keep(asked.request.namespace, _owner(asked, pod), answer.message)
         return _deny(asked, pod, answer.message, admission.FORBIDDEN)
     claim = "" if asked.request.dry_run else answer.claim_id
-    patch = (*verdict.patch, *_claim_patch(verdict.annotated(pod), claim, gated=answer.gated))
+    narrowed = admission.narrowing_patch(pod, verdict.request, _narrowed(view), device_config.device_config())
+    patch = (*verdict.patch, *narrowed, *_claim_patch(verdict.annotated(pod), claim, gated=answer.gated))
     _tell(asked, pod, "gated" if answer.gated else "admitted", "")
     return protocol.allow(asked, patch=patch, warnings=(*verdict.warnings, *answer.warnings))
+
+
+class _Narrowed:
+    """Vendors to whose labelled nodes pods may be bound; worked out again only when a node has changed."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, frozenset[str]] = (None, frozenset())
+
+    def __call__(self, view: View) -> frozenset[str]:
+        settings = env.current()
+        if not settings.narrowing or settings.strict_hami:
+            return frozenset()
+        nodes, vendors = self._of
+        if nodes is not view.nodes:
+            vendors = narrowing.vendors(view.nodes.values())
+            self._of = (view.nodes, vendors)
+        return vendors
+
+
+_narrowed = _Narrowed()
 
 
 def _presented(asked: protocol.AdmissionReview, pod: Pod) -> str:

@@ -27,6 +27,9 @@ class Node(LedgerModel):
     limits = models.CharField(
         max_length=63, blank=True, help_text="How the agent holds containers to their shares; empty: it does not say."
     )
+    labelled = models.JSONField(
+        default=list, blank=True, help_text="Vendors whose label the node carries: narrowed pods may come here."
+    )
     gone_vendors = models.JSONField(
         default=list, blank=True, help_text="Vendors whose plugin is gone (allocatable 0 and stale)."
     )

@@ -6,8 +6,8 @@ Each is written once. A change of a node makes kube-scheduler try every waiting 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from accounting import ledger
 from accounting.services.node_seen import NodeSeen
@@ -17,8 +17,11 @@ from hami_platform.domain.wire import handshake
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
 
-AT_ONCE = 100
-"""Nodes written per call; the others come with the next one."""
+WRITING_S = 1.0
+"""How long one call goes on writing nodes, at least one; the others come with the next one."""
+
+TICK_S = 8.0
+"""The same for who has nothing else to do: the reconcile tick."""
 
 log = logs.get(__name__)
 
@@ -42,7 +45,7 @@ def handshakes_request(api: ports.Api, seen: Iterable[NodeSeen], *, config: Devi
     )
 
 
-def labels_add(api: ports.Api, seen: Iterable[NodeSeen], *, config: DeviceConfig) -> int:
+def labels_add(api: ports.Api, seen: Iterable[NodeSeen], *, config: DeviceConfig, within_s: float = WRITING_S) -> int:
     """Label the nodes that have registered devices, where narrowing is on. Never taken off: a pod that was narrowed
     must find its node again when the kubelet restarts.
 
@@ -58,6 +61,7 @@ def labels_add(api: ports.Api, seen: Iterable[NodeSeen], *, config: DeviceConfig
             for one in seen
             if (keys := [config.vendor(word).node_label for word in sorted(one.vendors - one.labelled)])
         ),
+        within_s,
     )
 
 
@@ -72,9 +76,12 @@ def _unasked(seen: NodeSeen, config: DeviceConfig) -> list[str]:
     ]
 
 
-def _write(api: ports.Api, patches: Iterator[calls.KubeCall[objects.Node]]) -> int:
+def _write(api: ports.Api, patches: Iterator[calls.KubeCall[objects.Node]], within_s: float = WRITING_S) -> int:
     written = 0
-    for patch in islice(patches, AT_ONCE):
+    until = time.monotonic() + within_s
+    for patch in patches:
+        if written and time.monotonic() > until:
+            break
         try:
             api.send(patch)
             written += 1

@@ -66,6 +66,7 @@ class NodeSeen:
             self.unschedulable,
             self.agent,
             self.limits,
+            sorted(self.labelled),
             sorted(repr(one) for one in self.devices),
             sorted(self.cordoned),
             sorted((*pair, score) for pair, score in self.pair_scores.items()),

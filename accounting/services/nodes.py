@@ -95,6 +95,7 @@ def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
             "retired": False,
             "unschedulable": seen.unschedulable,
             "agent": seen.agent,
+            "labelled": sorted(seen.labelled),
             "limits": seen.limits,
             "gone_vendors": sorted(gone),
             "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],

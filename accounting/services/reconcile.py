@@ -136,7 +136,7 @@ def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None =
     found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes()) if managed(one)]
     if any(one.agent for one in found):
         liveness.leases_heard(agents_renewed(api))
-    changed = _nodes_apply(api, found, config=config, complete=True, fence=fence)
+    changed = _nodes_apply(api, found, config=config, complete=True, fence=fence, marks_s=node_marks.TICK_S)
     node_marks.handshakes_request(api, found, config=config)
     return changed
 
@@ -163,11 +163,17 @@ def nodes_apply(
 
 
 def _nodes_apply(
-    api: ports.Api, found: Sequence[NodeSeen], *, config: DeviceConfig, complete: bool, fence: int | None
+    api: ports.Api,
+    found: Sequence[NodeSeen],
+    *,
+    config: DeviceConfig,
+    complete: bool,
+    fence: int | None,
+    marks_s: float = node_marks.WRITING_S,
 ) -> int:
     changed = nodes.nodes_observe(found, config=config, fence=fence)
     lock_repair.locks_observe(found, fence=fence)
-    node_marks.labels_add(api, found, config=config)
+    node_marks.labels_add(api, found, config=config, within_s=marks_s)
     if complete:
         names = {one.name for one in found}
         known = [

@@ -6,7 +6,7 @@ A pod that asks for no device comes back untouched. Order and texts follow HAMi 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,13 +29,12 @@ _KUBELETS = "system:node:"
 class AdmissionSettings:
     """scheduler_name: who places GPU pods; empty: pods keep theirs. force_overwrite: take over the default scheduler's.
 
-    narrowing: bind pods to nodes that have ever registered the vendor. hami_codes: answer a bad amount with 500, as
-    HAMi does; otherwise 403, since a typo of a user is no fault of the API server.
+    hami_codes: answer a bad amount with 500, as HAMi does; otherwise 403, since a typo of a user is no fault of the API
+    server.
     """
 
     scheduler_name: str = "hami-scheduler"
     force_overwrite: bool = True
-    narrowing: bool = False
     hami_codes: bool = False
 
 
@@ -116,6 +115,16 @@ def update_review(
         if forged:
             return Denied(FORBIDDEN, f"{part[:-1]} {forged} belongs to the scheduler; {user} may not change it", forged)
     return Allowed()
+
+
+def narrowing_patch(
+    pod: Mapping[str, Any], request: requests.PodRequest, vendors: Container[str], config: base.DeviceConfig
+) -> tuple[json_patch.Operation, ...]:
+    """Bind the pod to nodes that have registered devices: of those asked vendors that are among `vendors`."""
+    asked = (config.vendor(word) for word in request.vendors if word in vendors)
+    labels = {vendor.node_label: base.LABEL_TRUE for vendor in asked}
+    selector = (pod.get("spec") or {}).get("nodeSelector")
+    return tuple(json_patch.members("/spec/nodeSelector", selector, labels))
 
 
 def claim_patch(pod: Mapping[str, Any], claim_id: str, *, gated: bool) -> tuple[json_patch.Operation, ...]:
@@ -307,11 +316,7 @@ def _pod_patch(
     runtime_classes = [vendor.injection.runtime_class for vendor in vendors if vendor.injection.runtime_class]
     if runtime_classes and not spec.get("runtimeClassName"):
         wanted["runtimeClassName"] = runtime_classes[0]
-    patch = json_patch.members("/spec", spec, wanted)
-    if settings.narrowing:
-        labels = {vendor.node_label: base.LABEL_TRUE for vendor in vendors}
-        patch += json_patch.members("/spec/nodeSelector", spec.get("nodeSelector"), labels)
-    return patch
+    return json_patch.members("/spec", spec, wanted)
 
 
 def _metadata(pod: Mapping[str, Any], part: str) -> Mapping[str, Any]:

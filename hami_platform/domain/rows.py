@@ -34,7 +34,7 @@ class ClockRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node with its usable and unusable devices, as rows say."""
+    """A node with its usable and unusable devices, as rows say. labelled: vendors whose label it carries."""
 
     name: str
     devices: tuple[Device, ...] = ()
@@ -42,6 +42,7 @@ class NodeRow:
     agent: str = ""
     accounting_unknown: str = ""
     pair_scores: PairScores = field(default_factory=dict)
+    labelled: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,12 @@ class PodRow:
         if self.state in HOLDS_CLAIM:
             return self.claim_charges
         return quota.charges_of(self.held, {share.key: share.model for share in self.shares})
+
+    @property
+    def unknown_use(self) -> bool:
+        """Whether the pod is on its node and uses devices there of which nobody knows which: it came past us, or what
+        it was given cannot be decoded."""
+        return self.unmanaged and not self.shares and self.state in HOLDS_BY_STATUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,13 +220,22 @@ def test_the_runtime_class_is_set_unless_the_pod_has_one() -> None:
     assert mutated(own, runtimeClassName="nvidia")["spec"]["runtimeClassName"] == "kata"
 
 
+def narrowed(given_pod: dict[str, Any], *vendors: str) -> dict[str, Any]:
+    verdict = review(given_pod)
+    assert isinstance(verdict, admission.Mutated)
+    return json_patches.apply(given_pod, admission.narrowing_patch(given_pod, verdict.request, vendors, CONFIG))
+
+
 def test_narrowing_adds_to_the_node_selector() -> None:
-    narrow = admission.AdmissionSettings(narrowing=True)
     label = {"platform.hami.io/nvidia": "true"}
-    assert mutated(pod(container(gpu=1)), narrow)["spec"]["nodeSelector"] == label
+    assert narrowed(pod(container(gpu=1)), "NVIDIA")["spec"]["nodeSelector"] == label
     zoned = pod(container(gpu=1), nodeSelector={"zone": "a"})
-    assert mutated(zoned, narrow)["spec"]["nodeSelector"] == {"zone": "a", **label}
-    assert review(pod(container(cpu=1)), narrow) == admission.Allowed()
+    assert narrowed(zoned, "NVIDIA", "MLU")["spec"]["nodeSelector"] == {"zone": "a", **label}
+    assert narrowed(narrowed(zoned, "NVIDIA"), "NVIDIA") == narrowed(zoned, "NVIDIA")
+
+
+def test_narrowing_leaves_a_pod_alone_whose_vendor_is_not_on_labelled_nodes() -> None:
+    assert narrowed(pod(container(gpu=1)), "MLU") == pod(container(gpu=1))
 
 
 @pytest.mark.parametrize(
@@ -293,17 +302,16 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
 RICH = registry.device_config(
     {"nvidia": {"gpuCorePolicy": "force", "overwriteEnv": True, "runtimeClassName": "nvidia"}}
 )
-NARROW = admission.AdmissionSettings(narrowing=True)
 
 
 @given(pods(), st.booleans())
 def test_law_9_patching_twice_is_patching_once(given_pod: dict[str, Any], gated: bool) -> None:
-    first = admission.review(given_pod, config=RICH, settings=NARROW)
+    first = admission.review(given_pod, config=RICH, settings=admission.AdmissionSettings())
     if not isinstance(first, admission.Mutated):
         return
     patch = (*first.patch, *admission.claim_patch(given_pod, "id-1", gated=gated))
     once = json_patches.apply(given_pod, patch)
-    second = admission.review(once, config=RICH, settings=NARROW, accepted_claim="id-1")
+    second = admission.review(once, config=RICH, settings=admission.AdmissionSettings(), accepted_claim="id-1")
     assert isinstance(second, admission.Mutated)
     assert second.patch == ()
     assert second.request == first.request
@@ -312,7 +320,7 @@ def test_law_9_patching_twice_is_patching_once(given_pod: dict[str, Any], gated:
 
 @given(pods())
 def test_law_9_a_patched_pod_keeps_everything_it_had(given_pod: dict[str, Any]) -> None:
-    verdict = admission.review(given_pod, config=RICH, settings=NARROW)
+    verdict = admission.review(given_pod, config=RICH, settings=admission.AdmissionSettings())
     if isinstance(verdict, admission.Mutated):
         after = json_patches.apply(given_pod, verdict.patch)
         assert after["spec"]["unknown"] == {"future": [1]}
@@ -329,7 +337,7 @@ def test_law_9_a_patched_pod_keeps_everything_it_had(given_pod: dict[str, Any]) 
 
 @given(pods())
 def test_law_9_a_pod_is_mutated_only_if_it_asks_for_a_device(given_pod: dict[str, Any]) -> None:
-    verdict = admission.review(given_pod, config=RICH, settings=NARROW)
+    verdict = admission.review(given_pod, config=RICH, settings=admission.AdmissionSettings())
     if isinstance(verdict, admission.Mutated):
         assert verdict.request.asks
 

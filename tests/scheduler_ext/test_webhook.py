@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from accounting import ledger
-from accounting.models import DeniedAsk, Pod
+from accounting.models import DeniedAsk, Node, Pod
 from accounting.services import namespaces, quotas
 from hami_platform import env
 from hami_platform.domain.quota import Limits, Selector
@@ -193,3 +193,28 @@ def test_other_kinds_and_subresources_pass(world: World) -> None:
     assert world.admit(new(), kind={"kind": "Node"})["allowed"]
     assert not patched(world.admit(new(), subResource="binding"))
     assert not patched(world.admit(new(), operation="DELETE"))
+
+
+def label(*words: str) -> None:
+    """Node n1 carries the labels of these vendors, as the watcher saw it."""
+    with ledger.transaction(cause="labelled") as entry:
+        node = Node.objects.get(name="n1")
+        node.labelled = list(words)
+        node.save(update_fields=["labelled"])
+        entry.record("node", "n1")
+
+
+def test_a_pod_is_narrowed_once_every_node_with_its_devices_carries_the_label(world: World) -> None:
+    with env.override(narrowing=True):
+        assert "/spec/nodeSelector" not in patched(world.admit(new("early"))), "n1 would be left out"
+        label("NVIDIA")
+        assert patched(world.admit(new("late")))["/spec/nodeSelector"] == {"platform.hami.io/nvidia": "true"}
+        label()
+        assert "/spec/nodeSelector" not in patched(world.admit(new("again"))), "somebody has taken the label off"
+
+
+@pytest.mark.parametrize("narrowing,strict", [(False, False), (True, True)])
+def test_a_pod_is_not_narrowed_where_that_is_off_or_hami_would_not(world: World, narrowing: bool, strict: bool) -> None:
+    label("NVIDIA")
+    with env.override(narrowing=narrowing, strict_hami=strict):
+        assert "/spec/nodeSelector" not in patched(world.admit(new()))
