@@ -21,6 +21,7 @@ from deviceplugin import (
     grants,
     inventory,
     kubelet,
+    libvgpu,
     loops,
     monitor_setup,
     nvml,
@@ -82,14 +83,17 @@ def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
         dev_inside=configured.dev_inside(settings),
         mover=configured.mover(settings),
         scores=settings.topology_score,
+        owns_mig=tuned_.owns_mig,
         enforcement=grants.Enforcement(
             hook=settings.hook_path.rstrip("/"),
             oversubscribe=tuned_.memory_scaling > 1,
             disable_core_limit=tuned_.disable_core_limit,
             log_level=tuned_.log_level,
+            count_only=settings.limit_mode == "count",
         ),
         annotations=hami,
         check_library=not settings.inventory_file,  # made-up cards have no library to limit them
+        library=_library(settings),
         platform=_platform(settings),
         monitor=_monitor(settings, tuned_),
         tidy_period_s=settings.resync_interval_s,
@@ -101,6 +105,17 @@ def _platform(settings: env.Settings) -> completion.Platform | None:
         return None
     ca_file = Path(settings.platform_ca_file) if settings.platform_ca_file else None
     return completion.Platform(settings.platform_url, settings.internal_token, ca_file)
+
+
+def _library(settings: env.Settings) -> libvgpu.Wanted | None:
+    if settings.inventory_file and not settings.library_source:
+        return None
+    return libvgpu.Wanted(
+        root=Path(f"{settings.hook_path.rstrip('/')}/vgpu"),
+        source=Path(settings.library_source) if settings.library_source else None,
+        sha256=settings.library_sha256,
+        replace=settings.library_replace,
+    )
 
 
 def _monitor(settings: env.Settings, tuned_: tuning.Tuning) -> monitor_setup.Options | None:

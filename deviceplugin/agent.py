@@ -25,7 +25,10 @@ from deviceplugin import (
     health,
     heartbeat,
     inventory,
+    libvgpu,
     loops,
+    mig_made,
+    mig_owner,
     monitor_setup,
     offers,
     outfit,
@@ -63,9 +66,12 @@ class Options:
     dev_inside: Path = Path("/")
     mover: align.Mover | None = None
     scores: bool = False
+    owns_mig: bool = False
     annotations: bool = False
     """HAMi's protocol: pods are found and remembered by annotations and the node lock."""
     check_library: bool = False
+    library: libvgpu.Wanted | None = None
+    """None: nobody looks after the limiting library, as for made-up cards."""
     platform: completion.Platform | None = None
     monitor: monitor_setup.Options | None = None
     health_period_s: float = HEALTH_PERIOD_S
@@ -81,18 +87,22 @@ class Agent:
         self._shown = board.Board()
         self._turn = threading.Lock()
         self._record = checkpoint.Checkpoint(options.state_file)
+        measured = cards
+        cards = mig_made.Recorded(mig_owner.Owned(cards) if options.owns_mig else cards, self._record)
+        self._limits = self._limiter()
         self._health = health.HealthWatch(cards, self._shown, options.health_period_s)
         self._reach = self._reached(cards)
         self._restorer = restore.Restorer(self._record, cards, options.enforcement, shared=options.check_library)
         instances = static_mig.StaticAllocations(self._shown, self._reach)
         self._links = faces.links(options.faces, self._shown, self._allocations(cards, kube), instances)
         self._loops = self._make_loops(cards, kube)
-        self._monitoring = self._monitor(cards, kube)
+        self._monitoring = self._monitor(measured, kube)
 
     def run(self) -> int:
         """Serve until stopped. 0: asked to stop; 1: a loop ended by a fault."""
         self._health.step()  # before kubelet and the scheduler hear anything
         self._reach.show(self._shown.picture.cards)
+        self._limits.step()
         log.info("agent_started", node=self._options.node, cards=len(self._shown.picture.cards))
         running = (*self._loops, *self._monitoring.loops)
         for loop in running:
@@ -109,7 +119,12 @@ class Agent:
     def _allocations(self, cards: inventory.Inventory, kube: api.Api) -> allocate.Allocator:
         options = self._options
         outfitter = outfit.Outfitter(
-            self._shown, cards, options.enforcement, check_library=options.check_library, reached=self._reach
+            self._shown,
+            cards,
+            options.enforcement,
+            check_library=options.check_library,
+            limits_refuse=self._limits.refusal,
+            reached=self._reach,
         )
         return allocate.Allocator(
             self._handover(cards, kube),
@@ -145,13 +160,27 @@ class Agent:
             marked=not options.annotations,
             scores=options.scores,
             static=options.faces.strategy != offers.NONE,
+            limits=lambda: self._limits.standing.state,
         )
         self._registering = loops.Loop("register", keeper.step, stop)
         made = [self._registering, loops.Loop("kubelet", self._links.step, stop)]
         made.append(loops.Loop("health", self._look, stop))
         directories = Path(options.enforcement.root) / "containers"
-        tidier = tidy.Tidier(options.node, kube, self._record, cards, directories, self._turn, options.tidy_period_s)
+        tidier = tidy.Tidier(
+            options.node,
+            kube,
+            self._record,
+            cards,
+            directories,
+            self._turn,
+            options.tidy_period_s,
+            also=(
+                self._restorer.for_pods,
+                *((mig_owner.Owner(cards, self._record).clear,) if options.owns_mig else ()),
+            ),
+        )
         made.append(loops.Loop("tidy", tidier.step, stop))
+        made.append(loops.Loop("library", self._limits.step, stop))
         if not options.annotations:
             made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))
         self._reporting = None
@@ -160,6 +189,15 @@ class Agent:
             self._reporting = loops.Loop("report", reporter.step, stop)
             made.append(self._reporting)
         return tuple(made)
+
+    def _limiter(self) -> libvgpu.Limiter:
+        options = self._options
+        if options.enforcement.count_only:
+            return libvgpu.CountOnly()
+        return libvgpu.Library(options.library, self._relabel) if options.library else libvgpu.Unwatched()
+
+    def _relabel(self) -> None:
+        self._registering.poke()
 
     def _monitor(self, cards: inventory.Inventory, kube: api.Api) -> monitor_setup.Monitoring:
         options = self._options

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from deviceplugin import checkpoint, handover, inventory, rows
+from deviceplugin import checkpoint, handover, inventory, mig_made, rows
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform import logs
-from hami_platform.domain import devices
 from hami_platform.kube import calls, objects
 
 log = logs.get(__name__)
@@ -76,12 +75,15 @@ def _given(row: rows.Row, instances: handover.Instances, ids: Sequence[str]) -> 
 
 
 def sweep(record: checkpoint.Checkpoint, cards: inventory.Inventory, pods: Iterable[objects.Pod]) -> None:
-    """Forget pods that no longer exist, once their MIG instances are destroyed.
+    """Forget pods that ended or no longer exist, once their MIG instances are destroyed.
 
-    An instance that is still in use stays recorded, and is tried again at the next call. The caller has the turn
-    since before it listed: otherwise a pod that was served after the list would be forgotten.
+    An instance that is still in use stays recorded, and is tried again at the next call, as is one that was begun for a
+    call that never ended. The caller has the turn since before it listed: otherwise a pod that was served after the
+    list would be forgotten.
     """
-    existing = {pod.metadata.uid for pod in pods}
+    existing = {pod.metadata.uid for pod in pods if pod.status.phase not in ("Succeeded", "Failed")}
+    for place in sorted(record.begun):
+        _dissolve(place, cards, "nobody")
     stuck = {uid for uid, entry in record.pods.items() if uid not in existing and not _dissolved(entry, cards)}
     try:
         record.keep(existing | stuck)
@@ -90,11 +92,14 @@ def sweep(record: checkpoint.Checkpoint, cards: inventory.Inventory, pods: Itera
 
 
 def _dissolved(entry: checkpoint.PodRecord, cards: inventory.Inventory) -> bool:
-    for given in entry.given:
-        for card, profile, start, size in given.mig:
-            try:
-                cards.dissolve(card, devices.MigUse(profile, devices.MigPlacement(start, size)))
-            except inventory.InventoryError as error:
-                log.warning("mig_instance_kept", card=card, pod=f"{entry.namespace}/{entry.name}", error=str(error))
-                return False
+    pod = f"{entry.namespace}/{entry.name}"
+    return all(_dissolve(place, cards, pod) for given in entry.given for place in given.mig)
+
+
+def _dissolve(place: checkpoint.Placed, cards: inventory.Inventory, pod: str) -> bool:
+    try:
+        cards.dissolve(place[0], mig_made.use_of(place))
+    except inventory.InventoryError as error:
+        log.warning("mig_instance_kept", card=place[0], pod=pod, error=str(error))
+        return False
     return True

@@ -43,6 +43,10 @@ def hold(path: Path) -> BinaryIO:
     return lock
 
 
+Placed = tuple[str, str, int, int]
+"""Where a MIG instance is: card, profile, start, size."""
+
+
 class Given(msgspec.Struct, frozen=True):
     """One container that has its devices. mig: instances it got, as card, profile, start, size; instances: their uuids.
 
@@ -51,7 +55,7 @@ class Given(msgspec.Struct, frozen=True):
 
     container: str
     devices: tuple[str, ...]
-    mig: tuple[tuple[str, str, int, int], ...] = ()
+    mig: tuple[Placed, ...] = ()
     reported: bool = False
     ids: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
@@ -68,6 +72,7 @@ class PodRecord(msgspec.Struct, frozen=True):
 class _File(msgspec.Struct, frozen=True):
     version: int
     pods: dict[str, PodRecord]
+    begun: tuple[Placed, ...] = ()
 
 
 class Checkpoint:
@@ -76,12 +81,30 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._pods: Mapping[str, PodRecord] = _read(path)
+        stored = _read(path)
+        self._pods: Mapping[str, PodRecord] = stored.pods
+        self._begun = frozenset(stored.begun)
 
     @property
     def pods(self) -> Mapping[str, PodRecord]:
         """All records, by pod uid."""
         return self._pods
+
+    @property
+    def begun(self) -> frozenset[Placed]:
+        """Instances that were about to be made, and are neither given to a container nor destroyed."""
+        return self._begun
+
+    def begin(self, place: Placed) -> None:
+        """An instance is about to be made. Raises CheckpointError."""
+        with self._lock:
+            self._replace(self._pods, self._begun | {place})
+
+    def done_with(self, place: Placed) -> None:
+        """It was destroyed. Raises CheckpointError."""
+        with self._lock:
+            if place in self._begun:
+                self._replace(self._pods, self._begun - {place})
 
     def served(self, uid: str) -> frozenset[str]:
         """Containers of this pod that have their devices."""
@@ -92,7 +115,8 @@ class Checkpoint:
         """Store what a pod was given besides what it has. Raises CheckpointError; then nothing is stored."""
         with self._lock:
             before = self._pods[uid].given if uid in self._pods else ()
-            self._replace({**self._pods, uid: PodRecord(namespace, name, (*before, *given))})
+            pods = {**self._pods, uid: PodRecord(namespace, name, (*before, *given))}
+            self._replace(pods, self._begun - {place for one in given for place in one.mig})
 
     def reported(self, uid: str, container: str) -> None:
         """The platform knows that this container was served. A pod that is gone meanwhile is fine."""
@@ -112,30 +136,30 @@ class Checkpoint:
                 self._replace({uid: record for uid, record in self._pods.items() if uid in uids})
             return gone
 
-    def _replace(self, pods: Mapping[str, PodRecord]) -> None:
+    def _replace(self, pods: Mapping[str, PodRecord], begun: frozenset[Placed] | None = None) -> None:
+        begun = self._begun if begun is None else begun
         try:
-            _write(self._path, msgspec.json.encode(_File(VERSION, dict(pods))))
+            _write(self._path, msgspec.json.encode(_File(VERSION, dict(pods), tuple(sorted(begun)))))
         except OSError as error:
             raise CheckpointError(f"{self._path}: {error.strerror}") from error
-        self._pods = pods
+        self._pods, self._begun = pods, begun
 
 
-def _read(path: Path) -> Mapping[str, PodRecord]:
+def _read(path: Path) -> _File:
     """The stored records. A file that cannot be read is put aside, loudly.
 
     Losing it is safe, since a pod whose rows look unconsumed makes the next Allocate
     ambiguous, and an ambiguous one is refused.
     """
     try:
-        stored = msgspec.json.decode(path.read_bytes(), type=_File)
+        return msgspec.json.decode(path.read_bytes(), type=_File)
     except FileNotFoundError:
-        return {}
+        return _File(VERSION, {})
     except msgspec.MsgspecError as error:
         aside = path.with_suffix(".unreadable")
         path.replace(aside)
         log.error("checkpoint_unreadable", path=str(path), kept_as=str(aside), error=str(error))
-        return {}
-    return stored.pods
+        return _File(VERSION, {})
 
 
 def _write(path: Path, data: bytes) -> None:

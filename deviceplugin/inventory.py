@@ -97,6 +97,10 @@ class Inventory(Protocol):
         """Destroy the instance at this placement; absent is fine. Raises InventoryError."""
         ...
 
+    def cut(self, card: str) -> None:
+        """Put the card in MIG mode; it may be so already. Raises InventoryError, also while somebody computes on it."""
+        ...
+
 
 class Without:
     """An inventory that does not show some cards, named by uuid or index."""
@@ -116,6 +120,10 @@ class Without:
     def dissolve(self, card: str, use: devices.MigUse) -> None:
         """See Inventory."""
         self._cards.dissolve(card, use)
+
+    def cut(self, card: str) -> None:
+        """See Inventory."""
+        self._cards.cut(card)
 
     def use(self) -> tuple[CardUse, ...]:
         """See monitor_use.Measuring."""
@@ -199,6 +207,10 @@ class FileInventory:
 
     def dissolve(self, card: str, use: devices.MigUse) -> None:
         """Nothing exists apart from the file, so nothing is left behind."""
+
+    def cut(self, card: str) -> None:
+        """The file alone says what mode a card is in."""
+        raise InventoryError(f"{self._path}: card {card} has the mode that the file says")
 
     def use(self) -> tuple[CardUse, ...]:
         """See monitor_use.Measuring. The cards of which the file says how they are used."""

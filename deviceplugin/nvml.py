@@ -102,6 +102,10 @@ class NvmlInventory:
         except self._nvml.NVMLError:
             return None  # the next scan says what is wrong with it
 
+    def cut(self, card: str) -> None:
+        """See Inventory."""
+        self._on(card, lambda handle: nvml_mig.enable(self._nvml, handle), "MIG mode")
+
     def _on(self, card: str, work: Callable[[Any], T], what: str) -> T:
         with self._lock:
             try:

@@ -42,17 +42,14 @@ def enabled(nvml: Any, handle: Any) -> bool:
 
 
 def enable(nvml: Any, handle: Any) -> None:
-    """Put the card in MIG mode. Raises InventoryError where only a reset would do it, NVMLError while it is in use."""
+    """Put the card in MIG mode. Raises InventoryError where only a reset would do it or it is in use, NVMLError."""
     if enabled(nvml, handle):
         return
+    if nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+        raise inventory.InventoryError("somebody computes on the card")
     nvml.nvmlDeviceSetMigMode(handle, nvml.NVML_DEVICE_MIG_ENABLE)
     if not enabled(nvml, handle):
         raise inventory.InventoryError("MIG mode is pending: the card must be reset first")
-
-
-def in_use(nvml: Any, handle: Any) -> bool:
-    """Whether any process computes on the card. Raises NVMLError."""
-    return bool(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
 
 
 def partitions(nvml: Any, handle: Any) -> tuple[inventory.Partition, ...]:

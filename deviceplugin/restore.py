@@ -5,12 +5,13 @@ Nothing that is there is changed. Must not know: gRPC, the API server.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from deviceplugin import checkpoint, grants, hostpaths, inventory
 from deviceplugin.refusals import Reason, Refusal
 from hami_platform import logs
 from hami_platform.domain import devices
+from hami_platform.kube import objects
 
 log = logs.get(__name__)
 
@@ -43,8 +44,9 @@ class Restorer:
                     return self._refusal(uid, entry, given)
         return None
 
-    def all_of(self, uids: Collection[str]) -> None:
+    def for_pods(self, pods: Sequence[objects.Pod]) -> None:
         """What all containers of these pods were given; what cannot be had again is logged."""
+        uids = {pod.metadata.uid for pod in pods}
         for uid, entry in self._record.pods.items():
             for given in entry.given if uid in uids else ():
                 if refusal := self._refusal(uid, entry, given):

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory, patience
 from hami_platform import logs
-from hami_platform.kube import api, calls, errors
+from hami_platform.kube import api, calls, errors, objects
 
 log = logs.get(__name__)
 
 
 class Tidier:
-    """A step for a Loop. quiet_s: age of a directory without its pod at which it is removed, and the period."""
+    """A step for a Loop. quiet_s: age of a directory without its pod at which it is removed, and the period.
+
+    also: what else looks at the pods of the node at each pass, with the turn.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,8 @@ class Tidier:
         directories: Path,
         turn: threading.Lock,
         quiet_s: float,
+        *,
+        also: Sequence[Callable[[Sequence[objects.Pod]], None]] = (),
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._node = node
@@ -40,6 +45,7 @@ class Tidier:
         self._directories = directories
         self._turn = turn
         self._quiet_s = quiet_s
+        self._also = also
         self._now_s = now_s
 
     def step(self) -> float:
@@ -51,6 +57,8 @@ class Tidier:
             with self._turn:
                 pods = self._kube.send(calls.pods(node=self._node).page(), timeout_s=patience.TIMEOUT_S).items
                 by_checkpoint.sweep(self._record, self._cards, pods)
+                for look in self._also:
+                    look(pods)
         except errors.KubeError as error:
             log.warning("not_tidied", node=self._node, error=str(error))
             return self._quiet_s

@@ -11,7 +11,7 @@ import pytest
 
 from deviceplugin import checkpoint, grants, refusals, restore
 from tests.deviceplugin import nvml_stub
-from tests.deviceplugin.builders import GPU_A, pod, row
+from tests.deviceplugin.builders import GPU_A, pod, row, typed
 from tests.deviceplugin.driver import Driver
 from tests.deviceplugin.nvml_stub import Gpu
 from tests.deviceplugin.test_allocate import Bench
@@ -96,9 +96,9 @@ def test_only_pods_that_still_exist_are_restored(cut: tuple[Bench, Driver], tmp_
     bench, made = cut
     made.scenario.with_name("scenario.mig").unlink()
     restorer = restore.Restorer(bench.record, bench.cards, grants.Enforcement(hook=str(tmp_path)), shared=False)
-    restorer.all_of(())
+    restorer.for_pods(())
     assert bench.cards.scan()[0].partitions == ()
-    restorer.all_of({"uid-train"})
+    restorer.for_pods([typed(mig_pod())])
     assert len(bench.cards.scan()[0].partitions) == 1
 
 
@@ -107,5 +107,7 @@ def test_records_of_older_agents_are_read_and_restored_as_far_as_they_go(tmp_pat
     pods = {"uid-1": {"namespace": "nlp", "name": "train", "given": [old]}}
     (tmp_path / "agent.json").write_text(json.dumps({"version": 1, "pods": pods}))
     record = checkpoint.Checkpoint(tmp_path / "agent.json")
-    restore.Restorer(record, None, grants.Enforcement(hook=str(tmp_path)), shared=False).all_of({"uid-1"})  # type: ignore[arg-type]
+    restore.Restorer(record, None, grants.Enforcement(hook=str(tmp_path)), shared=False).for_pods(
+        [typed(pod(metadata={"uid": "uid-1"}))]
+    )  # type: ignore[arg-type]
     assert (tmp_path / "vgpu" / "containers" / "uid-1_main").is_dir()

@@ -37,6 +37,9 @@ class Cards:
             raise inventory.InventoryError("in use")
         self.gone.append((card, use))
 
+    def cut(self, card: str) -> None:
+        raise NotImplementedError
+
 
 class Bench:
     def __init__(self, folder: Path, cluster: Cluster) -> None:
@@ -45,7 +48,7 @@ class Bench:
         self.directories = folder / "containers"
         self.turn = threading.Lock()
         self.tidier = tidy.Tidier(
-            NODE, cluster, self.record, self.cards, self.directories, self.turn, QUIET_S, lambda: NOW_S
+            NODE, cluster, self.record, self.cards, self.directories, self.turn, QUIET_S, now_s=lambda: NOW_S
         )
 
     def directory(self, name: str, age_s: float) -> Path:
