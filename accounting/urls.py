@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.i18n import set_language
 
-from accounting.pages import login, overview, quota_form, records, tenancy, workloads
+from accounting.pages import login, overview, pending, quota_form, records, simulation, tenancy, workloads
 
 app_name = "console"
 
@@ -15,6 +15,8 @@ urlpatterns = [
     path("nodes/<str:name>", overview.node, name="node"),
     path("devices", overview.devices, name="devices"),
     path("devices/<path:uuid>", overview.device, name="device"),
+    path("pending", pending.pending, name="pending"),
+    path("simulate", simulation.simulate, name="simulate"),
     path("pods", workloads.pod_list, name="pods"),
     path("pods/<str:key>", workloads.pod, name="pod"),
     path("quotas", tenancy.quotas, name="quotas"),

@@ -25,10 +25,12 @@ Page = Callable[..., HttpResponse]
 
 NAVIGATION = (
     ("cluster", _("Cluster")),
+    ("pending", _("Pending")),
     ("pods", _("Pods")),
     ("nodes", _("Nodes")),
     ("devices", _("Devices")),
     ("quotas", _("Quotas")),
+    ("simulate", _("Simulate")),
     ("findings", _("Findings")),
     ("activity", _("Activity")),
 )

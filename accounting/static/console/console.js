@@ -91,7 +91,7 @@ $("theme").addEventListener("click", () => {
   try { localStorage.setItem("theme", root.dataset.theme); } catch { /* for this page only, then */ }
 });
 
-const PLACES = { c: "/", p: "/pods", n: "/nodes", d: "/devices", q: "/quotas", f: "/findings", a: "/activity" };
+const PLACES = { c: "/", p: "/pending", o: "/pods", s: "/simulate", n: "/nodes", d: "/devices", q: "/quotas", f: "/findings", a: "/activity" };
 let going = false;
 
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,53 @@
+"""Pods that wait, by reason and in the order in which they are woken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from accounting.pages import reasons
+from accounting.pages.shell import console, live_page, view_now
+from accounting.selectors import access, pods
+from hami_platform.domain import what_if
+from hami_platform.domain.view import View
+
+SHOWN = 200
+
+
+@console
+def pending(request: HttpRequest) -> HttpResponse:
+    """`?reason=` and `?namespace=` narrow the list; the bars count all that the reader may see."""
+    view, reach = view_now(), access.reach_for(request)
+    chosen = {name: request.GET.get(name, "").strip() for name in ("reason", "namespace")}
+
+    def content() -> dict[str, Any]:
+        waiting = pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
+        lines = _in_order(view, [line for line in waiting if not chosen["reason"] or line.reason == chosen["reason"]])
+        return {
+            "lines": lines[:SHOWN],
+            "count": len(lines),
+            "waiting": len(waiting),
+            "never": sum(line.never for line in waiting),
+            "bars": _bars(pods.by_reason(waiting)),
+            "denied": pods.denied(reach, namespace=chosen["namespace"]),
+            "chosen": chosen,
+        }
+
+    return live_page(request, "pending", view, content, title="Pending", nav="pending")
+
+
+def _in_order(view: View, lines: list[pods.PodLine]) -> list[tuple[int | None, pods.PodLine]]:
+    """(place in the whole queue, pod), the next to be woken first; claims without a pod yet come last."""
+    places = {row.id: place for place, row in enumerate(what_if.waiting(view), start=1)}
+    ordered = sorted(lines, key=lambda line: (places.get(line.row.id, len(places) + 1), line.row.namespace, line.name))
+    return [(places.get(line.row.id), line) for line in ordered]
+
+
+def _bars(counts: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """A bar for each reason, the longest the full width."""
+    most = max((count for _, count in counts), default=1)
+    return [
+        {"code": code, "words": reasons.words(code), "count": count, "width": f"{count * 100 / most:.1f}%"}
+        for code, count in counts
+    ]
