@@ -62,6 +62,8 @@ class Enforcement:
     log_level: str = "1"
     extras: tuple[str, ...] = ()
     """Names under `vgpu` that exist on the host and are optional: `license`, `vgpuvalidator`."""
+    count_only: bool = False
+    """Nothing of the library reaches the container: the ledger counts, nothing limits."""
 
     @property
     def root(self) -> str:
@@ -91,8 +93,9 @@ def shared(devices: Sequence[Reserved], target: Target, enforcement: Enforcement
     ordered = sorted(devices, key=lambda device: device.index)
     envs = {
         "CUDA_DEVICE_SM_LIMIT": str(ordered[0].core_percent),
-        "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{enforcement.root}/{cache}.cache",
     }
+    if not enforcement.count_only:
+        envs["CUDA_DEVICE_MEMORY_SHARED_CACHE"] = f"{enforcement.root}/{cache}.cache"
     for number, device in enumerate(ordered):
         envs[f"CUDA_DEVICE_MEMORY_LIMIT_{number}"] = f"{device.memory_mib}m"
     envs |= _uneven_cores(ordered)
@@ -113,6 +116,8 @@ def _uneven_cores(ordered: Sequence[Reserved]) -> dict[str, str]:
 
 
 def _mounts(target: Target, enforcement: Enforcement) -> tuple[Mount, ...]:
+    if enforcement.count_only:
+        return ()
     root = enforcement.root
     mounts = [
         # Before its parent directory: a later directory mount would not hide it, but runtimes mount in this order.

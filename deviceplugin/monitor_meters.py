@@ -29,3 +29,6 @@ WAITING = metrics.gauge("hami_platform_agent_measurements_waiting", "Batches of 
 DROPPED = metrics.counter(
     "hami_platform_agent_measurements_dropped_total", "Batches given up: too many waited, or they were rejected."
 )
+LIMITS = metrics.gauge(
+    "hami_platform_agent_limits", "1 for how containers are held to their limits on this node.", ("state",)
+)

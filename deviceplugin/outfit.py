@@ -36,7 +36,10 @@ class Outfit:
 
 
 class Outfitter:
-    """Makes grants. check_library: refuse when the limiting library is not on the host; without one, no locks."""
+    """Makes grants. check_library: refuse when the limiting library is not on the host; without one, no locks.
+
+    limits_refuse: says why no container may start with limits now; empty when it may.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Outfitter:
         enforcement: grants.Enforcement,
         *,
         check_library: bool,
+        limits_refuse: Callable[[], str] = str,
         reached: reach.Reach | None = None,
         unique: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -52,6 +56,7 @@ class Outfitter:
         self._cards = cards
         self._enforcement = enforcement
         self._check_library = check_library
+        self._limits_refuse = limits_refuse
         self._reach = reached or reach.Reach()
         self._unique = unique
 
@@ -100,6 +105,8 @@ class Outfitter:
         enforcement = dataclasses.replace(self._enforcement, extras=extras)
         grant = grants.shared(reserved, target, enforcement, cache=self._unique())
         try:
+            if why := self._limits_refuse():
+                raise hostpaths.HostPathError(why)
             if self._check_library:
                 hostpaths.check_library(grant)
             hostpaths.prepare(grant, shared=self._check_library)

@@ -20,6 +20,7 @@ from hami_platform.kube import api, calls, errors, objects
 REGISTER = nvidia.declare({}).register_key
 PAIR_SCORES = nvidia.declare({}).pair_scores_key
 AGENT_LABEL = "platform.hami.io/agent"
+LIMITS_LABEL = "platform.hami.io/limits"
 
 CHECK_S = 30.0
 RETRY_S = 5.0
@@ -35,6 +36,7 @@ log = logs.get(__name__)
 class Registrar:
     """A step for a Loop. marked: carry our label (platform mode); otherwise take it off.
 
+    limits: how containers are held to their limits, one word; empty: not told.
     scores: tell how well cards are connected. static: cards in MIG mode belong to the kubelet, so they are left out.
     """
 
@@ -48,6 +50,7 @@ class Registrar:
         marked: bool,
         scores: bool = False,
         static: bool = False,
+        limits: Callable[[], str] = str,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._node = node
@@ -57,6 +60,7 @@ class Registrar:
         self._label = VERSION if marked else None
         self._scores = scores
         self._static = static
+        self._limits = limits
         self._now_s = now_s
         self._told: dict[tuple[str, str], float] = {}
 
@@ -80,7 +84,8 @@ class Registrar:
         if self._scores:
             wanted[PAIR_SCORES] = scored(cards)
         annotations = differing(node.metadata.annotations, wanted)
-        labels = differing(node.metadata.labels, {AGENT_LABEL: self._label})
+        limits = self._limits() if self._label else ""
+        labels = differing(node.metadata.labels, {AGENT_LABEL: self._label, LIMITS_LABEL: limits or None})
         if annotations or labels:
             self._kube.send(calls.node_annotate(name=self._node, annotations=annotations, labels=labels))
             meters.NODE_PATCHES.inc()

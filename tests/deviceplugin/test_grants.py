@@ -77,3 +77,10 @@ def test_optional_files_are_mounted_where_the_host_has_them() -> None:
 )
 def test_settings_that_show_in_the_environment(change: dict[str, object], name: str, value: str | None) -> None:
     assert shared(grants.Reserved("U1", 1000, 30), **change).envs.get(name) == value
+
+
+def test_in_count_mode_nothing_of_the_library_is_handed_out() -> None:
+    grant = shared(grants.Reserved("GPU-a", 3000, 30), count_only=True, extras=("license",))
+    assert grant.mounts == ()
+    assert "CUDA_DEVICE_MEMORY_SHARED_CACHE" not in grant.envs
+    assert grant.envs["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"

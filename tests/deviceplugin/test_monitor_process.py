@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from deviceplugin import region_layout
@@ -90,3 +91,36 @@ def test_without_the_monitor_nothing_is_read_or_written(rig: Rig, stub: StubKube
     stub.wait(lambda k: k.lists)
     assert shown(port, "hami_host_gpu") == []
     assert rig.stop() == 0
+
+
+LIMITS = "platform.hami.io/limits"
+
+
+def test_the_library_is_installed_and_without_it_no_container_starts(rig: Rig, stub: StubKubelet) -> None:
+    source = rig.folder / "libvgpu.so.v2.10.0"
+    source.write_bytes(b"\x7fELF\x02 made up")
+    root = rig.folder / "hook" / "vgpu"
+    rig.start(HAMI_LIBRARY_SOURCE=str(source))
+    stub.wait(lambda k: k.lists)
+    until(lambda: rig.node().metadata.labels.get(LIMITS) == "enforced")
+    assert (root / "libvgpu.so").read_bytes() == source.read_bytes()
+    rig.bound_pod("train", row((GPU_B, 3000, 30)))
+    (root / "ld.so.preload").write_text("")
+    with pytest.raises(grpc.RpcError, match=r"HostNotReady|does not name"):
+        stub.allocate([f"{GPU_A}-0"])
+    until(lambda: rig.node().metadata.labels.get(LIMITS) == "unverified")
+    (root / "ld.so.preload").write_text(f"{root}/libvgpu.so\n")
+    (answer,) = stub.allocate([f"{GPU_A}-0"]).container_responses
+    assert f"{root}/libvgpu.so" in {mount.host_path for mount in answer.mounts}
+
+
+def test_in_count_mode_containers_get_their_card_and_no_library(rig: Rig, stub: StubKubelet) -> None:
+    rig.start(HAMI_LIMIT_MODE="count")
+    stub.wait(lambda k: k.lists)
+    until(lambda: rig.node().metadata.labels.get(LIMITS) == "count-only")
+    rig.bound_pod("train", row((GPU_B, 3000, 30)))
+    (answer,) = stub.allocate([f"{GPU_A}-0"]).container_responses
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == GPU_B
+    assert "CUDA_DEVICE_MEMORY_SHARED_CACHE" not in answer.envs
+    assert list(answer.mounts) == []
+    assert not (rig.folder / "hook").exists()
