@@ -171,6 +171,11 @@ class Settings(env_monitor.MonitorSettings):
         "Which device of a node first: one word or a comma chain.",
         flags=("gpu-scheduler-policy",),
     )
+    mig_whole_is_largest: bool = row(
+        values.boolean,
+        "false",
+        "All of a device means, on a card in MIG mode, its largest instance. Off, as in HAMi: it needs a whole card.",
+    )
     force_overwrite_default_scheduler: bool = row(
         values.boolean,
         "true",

@@ -235,7 +235,11 @@ def strategies() -> Strategies:
 def defaults() -> place.Defaults:
     """The cluster's policies, for pods that name none."""
     settings = env.current()
-    return place.Defaults(node_policy=settings.node_scheduler_policy, device_policy=settings.gpu_scheduler_policy)
+    return place.Defaults(
+        node_policy=settings.node_scheduler_policy,
+        device_policy=settings.gpu_scheduler_policy,
+        whole_card_as_largest_profile=settings.mig_whole_is_largest,
+    )
 
 
 def reserve(

@@ -11,6 +11,7 @@ from accounting import live_view
 from accounting.models import Node, NodeLock
 from accounting.services import bindings, devices, lock_repair, native_quotas, nodes, observe, reconcile
 from accounting.services.node_seen import from_object as node_from
+from hami_platform import env
 from hami_platform.domain.reasons import Reason
 from hami_platform.domain.wire import node_register
 from tests import builders
@@ -96,6 +97,15 @@ def test_k24_a_mig_card_stays_open_from_filter_on() -> None:
     assert card.unusable is None
     flow.admit(other := kube_objects.pod("q", mem=1000))
     assert flow.filter_(other).node == "n1"
+
+
+@pytest.mark.parametrize("largest, node", [(False, ""), (True, "n1")])
+def test_k43_a_whole_mig_card_is_its_largest_instance_where_that_is_configured(largest: bool, node: str) -> None:
+    rows.node("n1", 1, mode="mig", mig_profiles=rows.mig_profiles())
+    reconcile.compared()
+    flow.admit(pod := kube_objects.pod("p"))
+    with env.override(mig_whole_is_largest=largest):
+        assert flow.filter_(pod).node == node
 
 
 def test_h21_status_updates_of_a_quota_write_nothing_and_never_open_it() -> None:
