@@ -7,12 +7,13 @@ Source of the directory's name: HAMi v2.10.0, `<pod uid>_<container>`.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory, patience
+from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory, patience, region_files
 from hami_platform import logs
 from hami_platform.kube import api, calls, errors, objects
 
@@ -62,17 +63,44 @@ class Tidier:
         except errors.KubeError as error:
             log.warning("not_tidied", node=self._node, error=str(error))
             return self._quiet_s
-        for path in left_behind(self._directories, {pod.metadata.uid for pod in pods}, self._now_s() - self._quiet_s):
-            hostpaths.remove(path)
-            log.info("directory_removed", path=str(path))
+        self._remove({pod.metadata.uid for pod in pods})
         return self._quiet_s
+
+    def _remove(self, uids: Collection[str]) -> None:
+        found = left_behind(self._directories, uids, self._now_s() - self._quiet_s)
+        if not found or (not uids and not self._is_ours()):
+            return
+        for path in found:
+            hostpaths.remove(path)
+            if path.exists():
+                log.warning("directory_not_removed", path=str(path))
+            else:
+                log.info("directory_removed", path=str(path))
+
+    def _is_ours(self) -> bool:
+        """Whether there is such a node: under a wrong name every list is empty, and what runs looks left behind."""
+        try:
+            self._kube.send(calls.node_get(name=self._node), timeout_s=patience.TIMEOUT_S)
+        except errors.KubeError as error:
+            log.error("not_tidied", node=self._node, error=str(error))
+            return False
+        return True
 
 
 def left_behind(directories: Path, uids: Collection[str], before_s: float) -> list[Path]:
     """Directories whose pod is not among `uids` and that were last changed before this unix time."""
-    found = []
-    for path in sorted(directories.glob("*_*")):
-        uid, _, container = path.name.partition("_")
-        if uid and container and uid not in uids and path.is_dir() and path.stat().st_mtime < before_s:
-            found.append(path)
-    return found
+    try:
+        owners = region_files.owners(directories)
+    except OSError as error:
+        log.error("containers_unreadable", path=str(directories), error=str(error.strerror))
+        return []
+    paths = (directories / owner.directory for owner in owners if owner.uid not in uids)
+    return [path for path in paths if _changed_s(path) < before_s]
+
+
+def _changed_s(path: Path) -> float:
+    """When its entries last changed; for one that is gone meanwhile, never."""
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return math.inf

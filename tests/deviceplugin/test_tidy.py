@@ -12,7 +12,7 @@ import pytest
 from deviceplugin import checkpoint, inventory, tidy
 from hami_platform.domain import devices
 from hami_platform.kube import errors
-from tests.deviceplugin.builders import GPU_A, NODE, pod
+from tests.deviceplugin.builders import GPU_A, NODE, node, pod
 from tests.deviceplugin.cluster import Cluster
 
 NOW_S = 1_800_000_000.0
@@ -108,3 +108,26 @@ def test_a_mig_instance_in_use_keeps_its_record_until_it_is_destroyed(tmp_path: 
     bench.tidier.step()
     assert bench.cards.gone == [(GPU_A, devices.MigUse("1g.5gb", devices.MigPlacement(6, 1)))]
     assert bench.record.pods == {}
+
+
+def test_under_a_wrong_name_nothing_is_removed(tmp_path: Path) -> None:
+    """The API server answers with no pods at all; the containers that run here would look left behind."""
+    bench = Bench(tmp_path, Cluster())
+    path = bench.directory("uid-gone_main", age_s=9000)
+    bench.tidier.step()
+    assert path.exists()
+
+
+def test_on_a_node_without_any_pod_what_is_left_behind_is_removed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Cluster(node()))
+    path = bench.directory("uid-gone_main", age_s=9000)
+    bench.tidier.step()
+    assert not path.exists()
+
+
+def test_a_link_in_place_of_a_directory_is_no_containers(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Cluster(pod()))
+    target = bench.directory("precious", age_s=9000)
+    (bench.directories / "uid-gone_main").symlink_to(target)
+    bench.tidier.step()
+    assert (target / "a.cache").exists()
