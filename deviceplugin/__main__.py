@@ -84,6 +84,7 @@ def options_of(settings: env.Settings, tuned_: tuning.Tuning) -> agent.Options:
         mover=configured.mover(settings),
         scores=settings.topology_score,
         owns_mig=tuned_.owns_mig,
+        pod_resources=Path(settings.pod_resources_socket) if settings.pod_resources_socket else None,
         enforcement=grants.Enforcement(
             hook=settings.hook_path.rstrip("/"),
             oversubscribe=tuned_.memory_scaling > 1,

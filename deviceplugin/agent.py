@@ -14,6 +14,7 @@ from deviceplugin import (
     align,
     allocate,
     board,
+    books_watch,
     by_annotation,
     by_checkpoint,
     checkpoint,
@@ -67,6 +68,8 @@ class Options:
     mover: align.Mover | None = None
     scores: bool = False
     owns_mig: bool = False
+    pod_resources: Path | None = None
+    """The kubelet's socket, with whose answers the record is compared."""
     annotations: bool = False
     """HAMi's protocol: pods are found and remembered by annotations and the node lock."""
     check_library: bool = False
@@ -183,6 +186,12 @@ class Agent:
         made.append(loops.Loop("library", self._limits.step, stop))
         if not options.annotations:
             made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))
+        if options.pod_resources and options.faces.strategy != offers.SINGLE:
+            lister = books_watch.Lister(options.pod_resources, options.faces.main.resource)
+            watch = books_watch.BooksWatch(
+                options.node, kube, lister, self._record, self._shown, None if options.annotations else options.platform
+            )
+            made.append(loops.Loop("books", watch.step, stop))
         self._reporting = None
         if options.platform and not options.annotations:
             reporter = completion.Reporter(options.node, options.platform, self._record)

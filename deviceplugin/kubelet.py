@@ -203,7 +203,7 @@ class Link:
         try:
             self._register()
         except grpc.RpcError as error:
-            log.warning("kubelet_registration_failed", resource=self._face.resource, error=_text(error))
+            log.warning("kubelet_registration_failed", resource=self._face.resource, error=said(error))
             return RETRY_S
         self._registered_with = kubelet
         meters.REGISTERED.labels(self._face.resource).set(1)
@@ -273,7 +273,7 @@ def identity(path: Path) -> tuple[int, int] | None:
     return (found.st_ino, found.st_ctime_ns)
 
 
-def _text(error: grpc.RpcError) -> str:
+def said(error: grpc.RpcError) -> str:
     """One line; the text of an RpcError is a page."""
     details = getattr(error, "details", None)
     return str(details() if callable(details) else error)

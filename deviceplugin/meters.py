@@ -13,6 +13,10 @@ ALLOCATIONS = metrics.counter(
 ALLOCATE_S = metrics.histogram("hami_platform_agent_allocate_seconds", "Time to answer one Allocate call.")
 CARDS = metrics.gauge("hami_platform_agent_devices", "Cards that the node has.", ("health",))
 SCAN_FAILURES = metrics.counter("hami_platform_agent_scan_failures_total", "Scans that could not read the cards.")
+DIFFERENCES = metrics.gauge(
+    "hami_platform_agent_kubelet_differences",
+    "Containers about which the kubelet's books and the agent's record differ.",
+)
 REFITS = metrics.counter(
     "hami_platform_agent_refits_total", "Requests to move a container to cards that the kubelet offers.", ("outcome",)
 )
