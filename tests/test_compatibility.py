@@ -66,7 +66,10 @@ FAULTS: Final[Mapping[int, tuple[str, ...]]] = {
     17: ("accounting/test_hami_faults.py::test_k17_a_placement_makes_only_its_own_node_anew",),
     18: ("accounting/test_storms.py::test_64_placements_on_one_device_that_fits_5",),
     19: ("scheduler_ext/test_webhook.py::test_h25_pods_created_in_the_same_moment_never_exceed_the_quota",),
-    20: ("accounting/test_hami_faults.py::test_k20_the_least_of_several_resource_quotas_binds_in_any_order",),
+    20: (
+        "accounting/test_hami_faults.py::test_k20_the_least_of_several_resource_quotas_binds_in_any_order",
+        "accounting/test_hami_faults.py::test_k20_a_limit_in_bytes_is_taken_as_it_is_and_told",
+    ),
     21: ("domain/test_lower_bound.py::test_h23_a_percentage_is_charged_as_of_the_smallest_eligible_device",),
     22: ("domain/test_quota.py::test_k22_a_mig_instance_is_charged_its_profile",),
     23: ("domain/test_quota.py::test_k23_two_instances_of_one_init_container_add_up",),

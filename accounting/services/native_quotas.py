@@ -7,11 +7,16 @@ from typing import Any
 
 from accounting import ledger
 from accounting.models import NativeQuota
+from accounting.services import findings
 from hami_platform.domain import units
 from hami_platform.domain.vendors.base import DeviceConfig
 
 Key = tuple[str, str, str, str]
 """(namespace, object name, key in spec.hard, vendor)"""
+UNIT = "quota-unit"
+SUBJECT_MAX = 400
+LIMIT_MAX = 2**63 - 1
+"""What a row can hold; far above anything that limits."""
 
 
 def native_quotas_observe(
@@ -49,7 +54,22 @@ def native_quotas_observe(
                 defaults={"resource": resource, "limit": limit},
             )
             entry.record("native", row.pk, namespace=namespace, name=name, resource=resource_key, limit=limit)
+        for key in (*stale, *changed):
+            _judge_unit(entry, key, wanted.get(key), config)
     return len(stale) + len(changed)
+
+
+def _judge_unit(entry: ledger.Entry, key: Key, limit: tuple[str, int] | None, config: DeviceConfig) -> None:
+    """A limit in bytes is no limit at all, which nobody notices. It is taken as it is, and told."""
+    namespace, name, resource_key, word = key
+    unit_mib = max(1, config.vendor(word).unit_mib) if limit is not None else 1
+    subject = _subject(namespace, name, resource_key)
+    if limit is None or limit[0] != NativeQuota.Resource.MEMORY or limit[1] <= units.MIB_CEILING:
+        findings.finding_close(entry, kind=UNIT, subject=subject, repair="the limit is another or gone")
+        return
+    given = limit[1] // unit_mib
+    message = f"{resource_key}: {given} limits nothing: {units.hint(str(given), unit_mib)}"
+    findings.finding_raise(entry, kind=UNIT, subject=subject, message=message, evidence={"limit": given})
 
 
 def native_quota_gone(*, namespace: str, name: str, fence: int | None = None) -> int:
@@ -62,6 +82,8 @@ def native_quota_gone(*, namespace: str, name: str, fence: int | None = None) ->
             pk = row.pk
             row.delete()
             entry.record("native", pk, removed=f"{namespace}/{name}/{row.resource_key}")
+            subject = _subject(namespace, name, row.resource_key)
+            findings.finding_close(entry, kind=UNIT, subject=subject, repair="the object is gone")
         return len(found)
 
 
@@ -79,11 +101,15 @@ def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple
             if resource_name == vendor.resources.memory:
                 found[namespace, name, key, vendor.word] = (
                     NativeQuota.Resource.MEMORY,
-                    limit * max(1, vendor.unit_mib),
+                    min(limit * max(1, vendor.unit_mib), LIMIT_MAX),
                 )
             elif resource_name == vendor.resources.cores:
                 found[namespace, name, key, vendor.word] = (NativeQuota.Resource.CORES, limit)
     return found
+
+
+def _subject(namespace: str, name: str, resource_key: str) -> str:
+    return f"{namespace}/{name}: {resource_key}"[:SUBJECT_MAX]
 
 
 def _name(quota: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from accounting import live_view
-from accounting.models import Node, NodeLock
+from accounting.models import Finding, Node, NodeLock
 from accounting.services import bindings, devices, lock_repair, native_quotas, nodes, observe, reconcile
 from accounting.services.node_seen import from_object as node_from
 from hami_platform import env
@@ -97,6 +97,36 @@ def test_k24_a_mig_card_stays_open_from_filter_on() -> None:
     assert card.unusable is None
     flow.admit(other := kube_objects.pod("q", mem=1000))
     assert flow.filter_(other).node == "n1"
+
+
+def test_k20_a_limit_in_bytes_is_taken_as_it_is_and_told() -> None:
+    flow.cluster()
+
+    def shown(limit: str) -> None:
+        hard = {"limits.nvidia.com/gpumem": limit}
+        one = {"metadata": {"namespace": "nlp", "name": "q"}, "spec": {"hard": hard}}
+        native_quotas.native_quotas_observe([one], config=flow.CONFIG, complete=True)
+
+    for limit in ("24Gi", "9223372036854775807"):
+        shown(limit)
+        found = Finding.objects.get(kind="quota-unit", repaired_at=None)
+        assert found.subject == "nlp/q: limits.nvidia.com/gpumem"
+        assert flow.admit(kube_objects.pod(f"p{limit}", mem=20000), dry_run=True).granted
+    shown("24Gi")
+    assert "write 24576" in Finding.objects.get(kind="quota-unit", repaired_at=None).message
+    shown("24576")
+    assert not Finding.objects.filter(kind="quota-unit", repaired_at=None).exists()
+    shown("24Gi")
+    native_quotas.native_quota_gone(namespace="nlp", name="q")
+    assert not Finding.objects.filter(kind="quota-unit", repaired_at=None).exists()
+
+
+def test_a_limit_that_no_row_could_hold_stops_no_other_quota() -> None:
+    flow.cluster()
+    hard = {"limits.cambricon.com/mlu.smlu.vmemory": "9223372036854775807", "limits.nvidia.com/gpumem": "1000"}
+    one = {"metadata": {"namespace": "nlp", "name": "q"}, "spec": {"hard": hard}}
+    assert native_quotas.native_quotas_observe([one], config=flow.CONFIG, complete=True) == 2
+    assert not flow.admit(kube_objects.pod("p", mem=1001)).granted
 
 
 @pytest.mark.parametrize("largest, node", [(False, ""), (True, "n1")])
