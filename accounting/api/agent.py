@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from accounting.api import serializers
 from accounting.api.base import Endpoint, InternalToken, IsAgent
-from accounting.services import liveness, locks
+from accounting.services import liveness, locks, unmanaged
 
 
 class AllocationsEndpoint(Endpoint):
@@ -28,4 +28,22 @@ class AllocationsEndpoint(Endpoint):
         if not locks.completion_report(**form.validated_data):
             raise Http404("no such pod on this node")
         liveness.report_heard(node=form.validated_data["node"])
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class UnmanagedEndpoint(Endpoint):
+    """Which devices the kubelet has given to a pod that came past the platform. Repeating a report is harmless."""
+
+    authentication_classes = (InternalToken, TokenAuthentication)
+    permission_classes = (IsAgent,)
+
+    @extend_schema(operation_id="unmanaged_report", request=serializers.UnmanagedReport, responses={204: None})
+    def post(self, request: Request) -> Response:
+        """Counted from now on, where the pod is unmanaged and the devices are the node's."""
+        form = serializers.UnmanagedReport(data=request.data)
+        form.is_valid(raise_exception=True)
+        said = form.validated_data
+        unmanaged.unmanaged_use_set(
+            node=said["node"], namespace=said["namespace"], name=said["name"], uuids=said["devices"]
+        )
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -96,7 +96,7 @@ class PodsEndpoint(Endpoint):
         parameters=[
             OpenApiParameter("namespace", str),
             OpenApiParameter("node", str),
-            OpenApiParameter("state", str, description="A state, or `pending` for waiting and claimed."),
+            OpenApiParameter("state", str, description="A state, `pending` for waiting and claimed, or `unmanaged`."),
         ],
         responses=serializers.PodShape(many=True),
     )

@@ -95,6 +95,7 @@ class PodShape(serializers.Serializer[Any]):
     reason = serializers.CharField(help_text="Why it waits: the word.")
     why = serializers.CharField(help_text="Why it waits: the sentence.")
     never_fits = serializers.BooleanField(source="never")
+    unmanaged = serializers.BooleanField(source="row.unmanaged", help_text="It came past the webhook.")
 
 
 class NamespaceShape(serializers.ModelSerializer[Namespace]):
@@ -210,6 +211,15 @@ class AllocationReport(serializers.Serializer[Any]):
     uid = serializers.CharField(max_length=64)
     container = serializers.CharField(max_length=253)
     node = serializers.CharField(max_length=253)
+
+
+class UnmanagedReport(serializers.Serializer[Any]):
+    """The kubelet has given these devices to a pod that nobody placed."""
+
+    node = serializers.CharField(max_length=253)
+    namespace = serializers.CharField(max_length=63)
+    name = serializers.CharField(max_length=253, help_text="Of the pod.")
+    devices = serializers.ListField(child=serializers.CharField(max_length=128), min_length=1, max_length=256)
 
 
 class SampleShape(serializers.Serializer[Any]):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from accounting.api import agent, base, measurements, quotas, reads, simulate
+from accounting.api import agent, agent_findings, base, measurements, quotas, reads, simulate
 
 app_name = "api"
 
 urlpatterns = [
     path("agent/allocations", agent.AllocationsEndpoint.as_view(), name="allocations"),
+    path("agent/findings", agent_findings.AgentFindingsEndpoint.as_view(), name="agent-findings"),
+    path("agent/unmanaged", agent.UnmanagedEndpoint.as_view(), name="unmanaged"),
     path("v1/cluster", reads.ClusterEndpoint.as_view(), name="cluster"),
     path("v1/nodes", reads.NodesEndpoint.as_view(), name="nodes"),
     path("v1/nodes/<str:name>", reads.NodeEndpoint.as_view(), name="node"),

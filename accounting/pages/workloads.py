@@ -17,7 +17,7 @@ from accounting.selectors.cluster import WAITING_STATES
 from hami_platform.domain.wire import pod_request
 
 SHOWN = 200
-STATES = ("pending", *(state.value for state in PodState if state != PodState.ENDED))
+STATES = ("pending", *(state.value for state in PodState if state != PodState.ENDED), pods.UNMANAGED)
 FILTERS = ("state", "namespace", "node", "reason", "text")
 
 

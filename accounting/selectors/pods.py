@@ -18,6 +18,7 @@ from hami_platform.domain.rows import PodRow
 from hami_platform.domain.view import View
 
 NOT_ASKED = "not asked yet"
+UNMANAGED = "unmanaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,14 @@ class PodLine:
 def pod_lines(
     view: View, reach: Reach, *, state: str = "", namespace: str = "", node: str = "", reason: str = "", text: str = ""
 ) -> list[PodLine]:
-    """Live pods that the reader may see, those that wait first, then by name. state "pending": waiting or claimed."""
+    """Live pods that the reader may see, those that wait first, then by name. state "pending": waiting or claimed,
+    "unmanaged": those that came past the platform."""
     states = WAITING_STATES if state == "pending" else {state} if state else None
     chosen = [
         pod
         for pod in view.pods.values()
         if reach.sees(pod.namespace)
-        and (states is None or pod.state in states)
+        and (pod.unmanaged if state == UNMANAGED else states is None or pod.state in states)
         and (not namespace or pod.namespace == namespace)
         and (not node or pod.node == node)
         and (not text or text in f"{pod.namespace}/{pod.name} {pod.uid}")

@@ -46,7 +46,8 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
     """A row with the shares that the pod's annotations state. Undecodable: no shares, and its node takes no new
     device pods.
 
-    Without any allocation annotation the pod is unmanaged: listed, with a Finding, holding nothing that we know of.
+    Without any allocation annotation the pod is unmanaged: listed, with a Finding, and as it uses some devices of its
+    node, the node takes no new device pods either, until it ends or its devices are known (`unmanaged`).
     """
     found = stated(seen, models_on(view, seen.node), config)
     pod = pod_rows.pod_create(
@@ -100,8 +101,9 @@ def _tell(entry: Entry, seen: PodSeen, found: Stated) -> None:
             entry,
             kind="unmanaged-pod",
             subject=f"{seen.namespace}/{seen.name}",
-            message=f"asks for devices on node {seen.node} but was not placed by this platform",
-            evidence={"uid": seen.uid},
+            message=f"uses devices of node {seen.node} that nobody has accounted: while it lives the node takes no new"
+            " pods with devices, unless its agent reports which they are",
+            evidence={"uid": seen.uid, "node": seen.node, "scheduler": seen.scheduler_name},
         )
 
 
@@ -125,6 +127,13 @@ def _node_unknown(entry: Entry, seen: PodSeen, why: str) -> None:
     findings.finding_raise(
         entry, kind="undecodable-pod", subject=f"{seen.namespace}/{seen.name}", message=text, evidence={"uid": seen.uid}
     )
+
+
+def unmanaged_ended(entry: Entry, pod: Pod) -> None:
+    """An unmanaged pod has ended: what was found about it is over."""
+    findings.finding_close(entry, kind="unmanaged-pod", subject=f"{pod.namespace}/{pod.name}", repair="it has ended")
+    if not pod.aligned:
+        node_known_again(entry, pod)
 
 
 def node_known_again(entry: Entry, pod: Pod) -> None:

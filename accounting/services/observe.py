@@ -163,9 +163,9 @@ def _ended(entry: Entry, pod: Pod | None) -> bool:
 def _end(entry: Entry, pod: Pod) -> None:
     pod_rows.pod_end(entry, pod)
     usage.intervals_close(entry, pod)
-    if pod.unmanaged and not pod.aligned:
+    if pod.unmanaged:
         entry.flush()
-        imports.node_known_again(entry, pod)
+        imports.unmanaged_ended(entry, pod)
 
 
 def _unbound(entry: Entry, view: View, seen: PodSeen) -> bool:

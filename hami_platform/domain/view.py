@@ -192,7 +192,7 @@ def _add(total: dict[DeviceKey, Held], more: Mapping[DeviceKey, Held]) -> None:
 
 
 def _blocked(view: View, node: NodeRow) -> Reason | None:
-    if node.accounting_unknown:
+    if node.accounting_unknown or any(view.pods[pod].unknown_use for pod in view.pods_by_node.get(node.name, ())):
         return Reason.NODE_ACCOUNTING_UNKNOWN
     lock = view.locks.get(node.name)
     return Reason.NODE_LOCKED if lock is not None and lock.stale else None

@@ -201,14 +201,6 @@ def test_h43_an_undecodable_pod_takes_its_node_out_until_it_is_gone(world: World
     assert flow.filter_(other).node == "n1"
 
 
-def test_a_pod_past_the_webhook_is_listed_as_unmanaged(world: World) -> None:
-    world.pod("p", mem=8000)
-    world.bind("p", "n1")
-    pods(world)
-    assert Pod.objects.get().unmanaged
-    assert Finding.objects.get().kind == "unmanaged-pod"
-
-
 def test_a_pod_whose_row_changed_after_the_list_is_left_alone(world: World) -> None:
     before = live_view.live().refresh()
     pod = world.pod("p", mem=8000)
