@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from accounting.services import device_config
@@ -32,11 +32,15 @@ class Card:
     held: Held
     cores: int
     cores_held: int
+    new: str = field(init=False)
+    """Its labels, made once for all of its samples."""
 
-    def labels(self, keys: tuple[str, ...], more: str) -> str:
+    def __post_init__(self) -> None:
+        self.new = self.named(NEW)
+
+    def named(self, keys: tuple[str, ...]) -> str:
         """(node, uuid, index, type) under these keys, or the first of them."""
-        own = ",".join(f'{key}="{value}"' for key, value in zip(keys, self.names, strict=False))
-        return f"{own}{more},{ZONE}"
+        return ",".join(f'{key}="{value}"' for key, value in zip(keys, self.names, strict=False))
 
 
 NEW: Final = ("node", "device_uuid", "device_index", "device_type")
@@ -128,14 +132,17 @@ def _cards(view: View, config: DeviceConfig) -> Iterator[Card]:
 
 
 def _samples(figure: _Figure, cards: list[Card]) -> Iterator[tuple[str, Number]]:
+    more, value = figure.more, figure.value
     for one in cards:
-        value = figure.value(one)
-        if value is not None:
-            yield one.labels(NEW, "".join(f',{key}="{of(one)}"' for key, _, of in figure.more)), value
+        found = value(one)
+        if found is not None:
+            of = "".join(f',{key}="{label(one)}"' for key, _, label in more) if more else ""
+            yield f"{one.new}{of},{ZONE}", found
 
 
 def _samples_before(figure: _Figure, cards: list[Card]) -> Iterator[tuple[str, Number]]:
     for one in cards:
         value = (figure.old_value or figure.value)(one)
         if value is not None:
-            yield one.labels(figure.old_keys, "".join(f',{key}="{of(one)}"' for _, key, of in figure.more)), value
+            more = "".join(f',{key}="{label(one)}"' for _, key, label in figure.more)
+            yield f"{one.named(figure.old_keys)}{more},{ZONE}", value

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from accounting import ledger, live_view
 from accounting.models import NodeLock
-from accounting.services import findings
+from accounting.services import findings, lock_meters
 from accounting.services.locks import ANNOTATION
 from accounting.services.node_seen import LOCK, LOCK_MAX, NodeSeen
 from hami_platform import env, logs
@@ -35,6 +35,8 @@ def locks_observe(seen: Sequence[NodeSeen], *, fence: int | None = None) -> int:
             existing = NodeLock.objects.filter(cluster=cluster, node=one.name, mode=ANNOTATION)
             if existing.filter(value=one.lock).exists():
                 continue
+            for since in list(existing.values_list("first_seen_at", flat=True)):
+                lock_meters.fell(entry, mode=ANNOTATION, since=since)
             existing.delete()
             if one.lock and not NodeLock.objects.filter(cluster=cluster, node=one.name).exists():
                 holder = _holder(view, one.lock)

@@ -10,6 +10,7 @@ from django.db import connection
 from accounting import ledger, loading, statements
 from accounting.ledger import Entry
 from accounting.models import Namespace, NodeLock, Pod, PodState, Share
+from accounting.services import lock_meters
 from hami_platform import env
 from hami_platform.domain import devices
 from hami_platform.domain.quota import Charge
@@ -131,6 +132,7 @@ def lock_drop(entry: Entry, pod: Pod) -> None:
     if not pod.uid:
         return
     held = NodeLock.objects.filter(cluster_id=pod.cluster_id, pod_uid=pod.uid, mode="row")
-    for node in list(held.values_list("node", flat=True)):
+    for node, since in list(held.values_list("node", "first_seen_at")):
         NodeLock.objects.filter(cluster_id=pod.cluster_id, node=node).delete()
         entry.record("lock", node, freed_by=pod.uid)
+        lock_meters.fell(entry, mode="row", since=since)

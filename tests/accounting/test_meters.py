@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from prometheus_client import parser
 from accounting import ledger, live_view
 from accounting.models import Device, Hold, NativeQuota, Node, NodeLock, Pod, Quota, Share
 from accounting.selectors import access, quota_bars
-from accounting.services import findings, flights, office
+from accounting.services import findings, flights, lock_repair, node_seen, office, pod_rows
 from hami_platform import env, metrics
 from hami_platform.domain import devices
 from hami_platform.domain.wire import mig_allocations
@@ -288,6 +290,38 @@ def test_h51_locks_are_shown_with_their_age_and_twice_the_timeout_is_an_alarm(db
     assert one(found["hami_platform_node_locks_overdue"]) == 0
     with env.override(node_lock_timeout_s=-1.0):
         assert one(shown()["hami_platform_node_locks_overdue"]) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_how_long_a_node_was_locked_is_measured_when_its_lock_falls() -> None:
+    def measured(mode: str) -> tuple[float, float]:
+        found = shown()
+        of = [one for key, one in found["hami_platform_node_lock_hold_seconds_count"].items() if ("mode", mode) in key]
+        seconds = [
+            one for key, one in found["hami_platform_node_lock_hold_seconds_sum"].items() if ("mode", mode) in key
+        ]
+        return sum(of), sum(seconds)
+
+    rows.node("n1")
+    pod = rows.pod("p1", state="bound")
+    before = {mode: measured(mode) for mode in ("row", "annotation")}
+    with ledger.transaction(cause="test") as entry:
+        since = entry.at - timedelta(seconds=40)
+        for node, mode in (("n1", "row"), ("n2", "annotation")):
+            NodeLock.objects.create(
+                cluster_id=entry.clock.cluster_id, node=node, pod_uid=pod.uid, mode=mode, value="v", first_seen_at=since
+            )
+            entry.record("lock", node)
+    with contextlib.suppress(RuntimeError), ledger.transaction(cause="test") as entry:
+        pod_rows.lock_drop(entry, pod)
+        raise RuntimeError("nothing of this is so")
+    with ledger.transaction(cause="test") as entry:
+        pod_rows.lock_drop(entry, pod)
+    lock_repair.locks_observe([node_seen.NodeSeen("n2")])
+    for mode, (count, seconds) in before.items():
+        now = measured(mode)
+        assert now[0] == count + 1
+        assert 40 <= now[1] - seconds < 400
 
 
 def test_history_jobs_and_findings_are_shown(db: None) -> None:
