@@ -70,7 +70,7 @@ class SimulateForm(forms.Form):
     )  # fmt: skip
 
     def __init__(self, *args: Any, view: View, reach: access.Reach, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, label_suffix="", **kwargs)
         words = [vendor.word for vendor in device_config.device_config().vendors]
         here = [word for word in words if word in view.kinds] or words
         self.fields["vendor"].choices = [(word, word) for word in here]  # type: ignore[attr-defined]
@@ -90,9 +90,14 @@ class SimulateForm(forms.Form):
         return self.group(*POD)
 
     @property
-    def change_fields(self) -> list[forms.BoundField]:
-        """What describes the change."""
-        return self.group("change", "scope", "limit", "value", "count", "like", "node", "uuid")
+    def quota_fields(self) -> list[forms.BoundField]:
+        """What describes a limit."""
+        return self.group("scope", "limit", "value")
+
+    @property
+    def node_group_fields(self) -> list[forms.BoundField]:
+        """What describes new nodes."""
+        return self.group("count", "like")
 
     def submitted(self) -> simulations.Submitted | None:
         """The pod asked about; None for none. Raises InvalidInput."""

@@ -16,8 +16,8 @@ from hami_platform.domain.rows import PodRow
 from hami_platform.domain.sentences import Sentence
 from hami_platform.domain.view import View
 
-OPEN_NODES = 3
-"""Nodes whose devices are shown without being asked for."""
+OPENED = ("no_fit_now", "never_fits")
+"""Verdicts for which the nearest node's devices are shown without being asked for."""
 SHOWN_DEVICES = 16
 
 
@@ -48,7 +48,8 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
         node
         | {
             "words": reasons.words(node["code"]),
-            "open": place < OPEN_NODES,
+            "open": place == 0 and data["verdict"] in OPENED,
+            "devices_all": len(node["devices"]),
             "devices": [_drawn(card) for card in node["devices"][:SHOWN_DEVICES]],
         }
         for place, node in enumerate(data["nodes"])
@@ -56,7 +57,9 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
     return data | {
         "look": look,
         "verdict_words": words,
-        "checks": [check | {"label": reasons.STAGES[check["stage"]]} for check in data["checks"]],
+        "checks": [
+            check | {"label": reasons.STAGES[check["stage"]], "unit": _unit(check["unit"])} for check in data["checks"]
+        ],
         "reasons": [one | {"words": reasons.words(one["code"])} for one in data["reasons"]],
         "nodes": nodes,
         "fixes": [
@@ -88,6 +91,10 @@ def _drawn(card: dict[str, Any]) -> dict[str, Any]:
         "holders": card["holders"][:8],
         "more_holders": max(0, len(card["holders"]) - 8),
     }
+
+
+def _unit(word: str) -> str:
+    return gettext("devices") if word == "devices" else word
 
 
 def _percent(amount: int, full: int) -> str:
