@@ -13,12 +13,13 @@ from django.db.models import Q, QuerySet
 
 from accounting import ledger
 from accounting.ledger import Entry
-from accounting.models import Hold, NodeLock, Pod, PodState, Quota, Refusal
+from accounting.models import Finding, Hold, NodeLock, Pod, PodState, Quota, Refusal
 from accounting.services import findings, pod_rows
 from hami_platform import env
 
 LOCK_STALE_S = 30
 NEVER_FITS_S = 600
+STUCK = "node-lock-stuck"
 
 
 def leases_tick(*, fence: int | None = None) -> int:
@@ -32,6 +33,7 @@ def leases_tick(*, fence: int | None = None) -> int:
         or _quotas_due(cluster, now).exists()
         or _holds_due(cluster, now).exists()
         or _locks_due(cluster, now).exists()
+        or bool(_alarms(cluster, now))
         or bool(_hopeless(cluster, now))
     )
     if not due:
@@ -87,22 +89,41 @@ def _locks_due(cluster: int, now: datetime) -> QuerySet[Any]:
 
 
 def _locks(entry: Entry) -> int:
-    """A lock older than 30 s takes its node out; one older than twice the time-out raises an alarm."""
+    """A lock older than 30 s takes its node out; one older than twice the time-out raises an alarm, until it falls."""
     due = list(_locks_due(entry.clock.cluster_id, entry.at))
     for lock in due:
         lock.stale = True
         lock.save(update_fields=["stale"])
         entry.record("lock", lock.node, stale=True, holder=lock.pod_uid)
-    alarm = timedelta(seconds=2 * env.current().node_lock_timeout_s)
-    for lock in NodeLock.objects.filter(cluster=entry.clock.cluster_id, first_seen_at__lte=entry.at - alarm):
-        findings.finding_raise(
-            entry,
-            kind="node-lock-stuck",
-            subject=lock.node,
-            evidence={"uid": lock.pod_uid, "value": lock.value},
-            message=f"locked since {lock.first_seen_at:%Y-%m-%d %H:%M:%S} UTC, more than twice the time-out",
-        )
+    late = _late(entry.clock.cluster_id, entry.at)
+    for node in _alarms(entry.clock.cluster_id, entry.at):
+        if node in late:
+            _alarm(entry, late[node])
+        else:
+            findings.finding_close(entry, kind=STUCK, subject=node, repair="the lock has fallen")
     return len(due)
+
+
+def _late(cluster: int, now: datetime) -> dict[str, NodeLock]:
+    """Node → its lock, where that is older than twice the time-out."""
+    oldest = now - timedelta(seconds=2 * env.current().node_lock_timeout_s)
+    return {lock.node: lock for lock in NodeLock.objects.filter(cluster=cluster, first_seen_at__lte=oldest)}
+
+
+def _alarms(cluster: int, now: datetime) -> set[str]:
+    """Nodes about whose lock there is news: too old without an alarm, or an alarm without such a lock."""
+    told = Finding.objects.filter(cluster=cluster, kind=STUCK, repaired_at=None).values_list("subject", flat=True)
+    return _late(cluster, now).keys() ^ set(told)
+
+
+def _alarm(entry: Entry, lock: NodeLock) -> None:
+    findings.finding_raise(
+        entry,
+        kind=STUCK,
+        subject=lock.node,
+        evidence={"uid": lock.pod_uid, "value": lock.value, "since": lock.first_seen_at.isoformat()},
+        message=f"locked since {lock.first_seen_at:%Y-%m-%d %H:%M:%S} UTC, more than twice the time-out",
+    )
 
 
 def _hopeless(cluster: int, now: datetime) -> list[str]:

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from accounting import guard, ledger, live_view
-from accounting.models import Hold, NodeLock, Pod, Quota, Refusal
-from accounting.services import bindings, flights, leases
+from accounting.models import Finding, Hold, NodeLock, Pod, Quota, Refusal
+from accounting.services import bindings, flights, leases, observe
 from tests import builders
 from tests.accounting import flow, kube_objects
 
@@ -98,6 +98,19 @@ def test_a_lock_older_than_30_s_takes_its_node_out() -> None:
     assert flow.filter_(other).reason == "NodeLocked"
     bindings.binding_ended(uid="uid-p1")
     assert flow.filter_(other).node == "n1"
+
+
+def test_a_lock_older_than_twice_the_timeout_is_an_alarm_until_it_falls() -> None:
+    """Also where nothing else comes due in that moment."""
+    flow.cluster()
+    flow.run(kube_objects.pod(mem=4000, inits=[kube_objects.container("load", mem=1)]))  # bound, not started
+    for age_s, alarms in ((31, 0), (599, 0), (601, 1), (700, 1)):
+        overdue(NodeLock, first_seen_at=past(age_s))
+        leases.leases_tick()
+        assert Finding.objects.filter(kind="node-lock-stuck", subject="n1", repaired_at=None).count() == alarms
+    observe.pods_gone(["uid-p1"])
+    leases.leases_tick()
+    assert Finding.objects.get().repair == "the lock has fallen"
 
 
 def test_a_pod_that_can_never_run_gives_its_claim_up_and_gets_it_back_with_a_fit() -> None:
