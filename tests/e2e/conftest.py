@@ -30,9 +30,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Show the end of every process's log with a failed test."""
     report = yield
     if report.failed:
-        for name in ("plane", "platform"):
+        for name in ("plane", "platform", "node"):
             source = getattr(item, "funcargs", {}).get(name)
-            if source is not None:
+            if hasattr(source, "log_tails"):
                 report.sections.append((f"logs of the {name}", source.log_tails()))
     return report
 
