@@ -66,7 +66,7 @@ docs: $(STAMP) ## Write the pages and manifests that are made from code
 	$(BIN)/python -m scripts.manifests
 
 .PHONY: control-plane
-control-plane: $(STAMP) ## Build etcd, Kubernetes, kubectl and kwok for the tests, once per version (needs Go)
+control-plane: $(STAMP) ## Build etcd, Kubernetes and kwok for the tests, once per version (needs Go)
 	$(BIN)/python -m tests.cluster.binaries
 
 .PHONY: e2e
