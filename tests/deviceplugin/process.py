@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,15 @@ class Rig:
             self.process.wait()
         self.kube.close()
 
-    def bound_pod(self, name: str, rows: str, *, inits: Sequence[str] = (), asks: int = 1) -> objects.Pod:
+    def bound_pod(
+        self,
+        name: str,
+        rows: str,
+        *,
+        inits: Sequence[str] = (),
+        asks: int = 1,
+        notes: Mapping[str, str] | None = None,
+    ) -> objects.Pod:
         """Create a pod and bind it as the scheduler does: the allocation travels inside the Binding."""
         usual = {"image": "busybox", "resources": {"limits": {"nvidia.com/gpu": asks}}}
         spec = {
@@ -86,7 +94,7 @@ class Rig:
         }
         path = calls.path_of(calls.CORE, "nlp", "pods")
         made = self.create(path, {"kind": "Pod", "metadata": {"name": name, "namespace": "nlp"}, "spec": spec})
-        notes = {
+        bound = {
             "hami.io/bind-phase": "allocating",
             "hami.io/bind-time": "1790000000",
             "hami.io/vgpu-node": NODE,
@@ -99,7 +107,7 @@ class Rig:
                 uid=made.metadata.uid,
                 resource_version=made.metadata.resource_version,
                 node=NODE,
-                annotations=notes,
+                annotations=bound | dict(notes or {}),
                 labels={},
             )
         )

@@ -30,6 +30,7 @@ class StubKubelet(rpc.RegistrationServicer):
         self.topology: dict[str, list[int]] = {}
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
+        self._channels: list[grpc.Channel] = []
 
     def start(self) -> None:
         for path in self.folder.glob("*.sock"):
@@ -45,7 +46,7 @@ class StubKubelet(rpc.RegistrationServicer):
             server.stop(0).wait()
 
     def hang_up(self) -> None:
-        if channel := getattr(self, "_channel", None):
+        for channel in self._channels:
             channel.close()
         self.streams_ended()
 
@@ -59,8 +60,9 @@ class StubKubelet(rpc.RegistrationServicer):
         self.start()
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
-        self._channel = grpc.insecure_channel(f"unix://{self.folder / request.endpoint}")
-        self.plugin = rpc.DevicePluginStub(self._channel)
+        channel = grpc.insecure_channel(f"unix://{self.folder / request.endpoint}")
+        self._channels.append(channel)
+        self.plugin = rpc.DevicePluginStub(channel)
         options = self.plugin.GetDevicePluginOptions(pb.Empty(), timeout=5)
         self._note(lambda: (self.requests.append(request), self.options.append(options)))
         thread = threading.Thread(target=self._watch, args=(self.plugin,), daemon=True)

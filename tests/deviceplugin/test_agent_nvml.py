@@ -1,0 +1,102 @@
+"""The agent as a process over the real bindings and the stub driver: nothing between it and hardware is made up."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_platform.kube import calls
+from tests.deviceplugin import nvml_stub
+from tests.deviceplugin.builders import GPU_A, GPU_B, row
+from tests.deviceplugin.driver import Driver
+from tests.deviceplugin.nvml_stub import Gpu
+from tests.deviceplugin.process import Rig, until
+from tests.deviceplugin.stub_kubelet import StubKubelet
+
+MIG = ("mig 1", *nvml_stub.A100_40GB)
+REGISTER = "hami.io/node-nvidia-register"
+SCORES = "hami.io/node-nvidia-score"
+RESERVED = {"gpuUUID": GPU_A, "profile": "1g.5gb", "placement": {"start": 3, "size": 1}}
+
+
+class Node:
+    """A node with one card in MIG mode and one shared card, which are connected."""
+
+    def __init__(self, rig: Rig, stub: StubKubelet) -> None:
+        self.rig = rig
+        self.stub = stub
+        self.driver = Driver(
+            rig.folder / "scenario",
+            Gpu(GPU_A, more=[*MIG, f"link {GPU_B} 0 40", "numa 0"]),
+            Gpu(GPU_B, model="Tesla T4", memory_mib=15360, more=[f"link {GPU_A} 0 40", "numa 1"]),
+        )
+
+    def start(self, **environ: str) -> None:
+        lists = len(self.stub.lists)
+        settings = {"HAMI_INVENTORY_FILE": "", "ENABLE_TOPOLOGY_SCORE": "true", "HAMI_RESYNC_INTERVAL": "1s"}
+        self.rig.start(**nvml_stub.environ(self.driver.scenario), **(settings | environ))
+        self.stub.wait(lambda k: len(k.lists) > lists)
+
+    def registered(self) -> dict[str, dict[str, Any]]:
+        text = self.rig.node().metadata.annotations.get(REGISTER, "[]")
+        return {one["id"]: one for one in json.loads(text)}
+
+    def geometry(self) -> list[str]:
+        path = self.driver.scenario.with_name("scenario.mig")
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith("instance")]
+
+    def mig_pod(self, name: str) -> Any:
+        reserved = json.dumps([{"containerIndex": 0, "deviceIndex": 0, **RESERVED}])
+        return self.rig.bound_pod(name, row((GPU_A, 4864, 15)), notes={"hami.io/vgpu-mig-allocations": reserved})
+
+
+@pytest.fixture
+def node(rig: Rig, sockets: Path) -> Iterator[Node]:
+    stub = StubKubelet(sockets)
+    stub.start()
+    yield Node(rig, stub)
+    stub.stop()
+
+
+def test_cards_are_registered_as_the_driver_shows_them_and_an_xid_takes_one_out(node: Node) -> None:
+    node.start()
+    cards = until(node.registered)
+    assert (cards[GPU_B]["type"], cards[GPU_B]["devmem"], cards[GPU_B]["numa"]) == ("NVIDIA-Tesla T4", 23040, 1)
+    assert (cards[GPU_A]["mode"], cards[GPU_A]["count"], len(cards[GPU_A]["migProfiles"])) == ("mig", 7, 4)
+    scores = json.loads(node.rig.node().metadata.annotations[SCORES])
+    assert scores == [{"uuid": GPU_A, "score": {GPU_B: 20}}, {"uuid": GPU_B, "score": {GPU_A: 20}}]
+
+    node.driver.xid(1, 79)
+    node.stub.wait(lambda k: k.lists[-1][f"{GPU_B}-0"] == "Unhealthy")
+    until(lambda: "health" not in node.registered()[GPU_B])
+    assert node.registered()[GPU_A]["health"]
+
+
+def test_an_instance_is_made_for_a_pod_outlives_a_killed_agent_and_goes_with_the_pod(node: Node) -> None:
+    node.start()
+    pod = node.mig_pod("train")
+    (answer,) = node.stub.allocate([f"{GPU_A}-0"]).container_responses
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"].startswith("MIG-")
+    assert not answer.mounts
+    (made,) = node.geometry()
+
+    node.rig.stop(signal.SIGKILL)
+    node.start()
+    assert node.geometry() == [made]
+    node.rig.kube.send(calls.pod_delete(namespace="nlp", name="train", uid=pod.metadata.uid))
+    until(lambda: not node.geometry())
+
+
+def test_an_operators_instances_are_a_resource_of_their_own(node: Node) -> None:
+    state = node.driver.scenario.with_name("scenario.mig")
+    state.write_text(f"instance {GPU_A} 1 41 0 1 0\n")
+    node.start(MIG_STRATEGY="mixed")
+    node.stub.wait(lambda k: len(k.requests) == 2)
+    assert {request.resource_name for request in node.stub.requests} == {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}
+    assert set(until(node.registered)) == {GPU_B}
