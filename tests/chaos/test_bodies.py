@@ -6,11 +6,13 @@ Each place of a valid body in turn holds a value of every wrong kind.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from scheduler_ext import protocol
 from tests.scheduler_ext.world import World, container, pod
 
 pytestmark = pytest.mark.ledger
@@ -108,3 +110,46 @@ def test_a_field_of_the_wrong_type_is_named(world: World) -> None:
     message = world.admit(body)["status"]["message"]
     assert "request.object" in message
     assert "privileged" in message
+
+
+MIB = 1 << 20
+
+
+def test_a_call_of_more_than_hamis_one_mib_is_read_and_not_cut(world: World) -> None:
+    """HAMi cuts there, and what is left is no JSON."""
+    names = ["n1", *(f"{number:0>200}" for number in range(8000))]
+    made = world.create(pod("p"))
+    assert len(json.dumps(names)) > 1.5 * MIB
+    answer = world.post("/filter", {"Pod": made, "Nodes": None, "NodeNames": names})
+    assert answer["NodeNames"] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "path, limit, said",
+    [
+        ("/bind", protocol.BIND_LIMIT, lambda answer: answer["Error"]),
+        ("/webhook", protocol.REVIEW_LIMIT, lambda answer: answer["response"]["status"]["message"]),
+    ],
+)
+def test_a_body_that_is_too_large_is_refused_in_band(
+    path: str, limit: int, said: Callable[[dict[str, Any]], str], world: World
+) -> None:
+    assert "not JSON" in said(world.post(path, b" " * limit))
+    assert f"larger than {limit} bytes" in said(world.post(path, b" " * (limit + 1)))
+
+
+@pytest.mark.parametrize("path", ["/webhook", "/filter", "/bind"])
+def test_a_call_without_any_body_is_answered_in_band(path: str, world: World) -> None:
+    answer = world.http.generic("POST", path)
+    assert answer.status_code == 200
+    read = answer.json()
+    assert read.get("Error") or read["response"]["status"]["code"] == 400
+
+
+@pytest.mark.parametrize("key", ["Nodes", "NodeNames", "Pod"])
+def test_a_null_is_an_absent_key(key: str, world: World) -> None:
+    body = {"Pod": full(), "Nodes": None, "NodeNames": ["n1"]}
+    body[key] = None
+    with_null = world.post("/filter", body)
+    del body[key]
+    assert world.post("/filter", body)["Error"] == with_null["Error"]

@@ -13,8 +13,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,7 +26,8 @@ from accounting.services import cluster_api
 from hami_platform import env
 from hami_platform.domain import locks
 from hami_platform.domain.wire import node_lock as wire
-from hami_platform.kube import calls, objects
+from hami_platform.kube import api as ports
+from hami_platform.kube import calls, errors, objects
 from scheduler_ext import extender, node_lock
 from tests.scheduler_ext.world import World, pod, row
 
@@ -152,6 +155,77 @@ def test_a_node_that_changes_meanwhile_is_looked_at_again(hami: World) -> None:
     made = hami.placed("p", "hami")
     hami.api.fault.fail(r"/nodes/hami$", method="PATCH", status=409, times=2)
     assert hami.bind(made, "hami") == ""
+
+
+class Meanwhile:
+    """An API of which the next node that is read changes before its reader can write."""
+
+    def __init__(self, api: ports.Api, change: Callable[[], None]) -> None:
+        self._api, self._change = api, change
+
+    def send(self, call: calls.KubeCall[Any], *, timeout_s: float | None = None) -> Any:
+        answer = self._api.send(call, timeout_s=timeout_s)
+        if call.method == "GET" and call.path == NODE and self._change is not None:
+            change, self._change = self._change, lambda: None
+            change()
+        return answer
+
+
+def other_lock(world: World) -> str:
+    """The lock of a pod that waits for Allocate on the node."""
+    rival = world.placed("rival", "hami")
+    assert rival["metadata"]["name"] == "rival"
+    return wire.encode(wire.NodeLock(int(time.time()), "nlp", "rival"))
+
+
+def test_a_lock_that_comes_between_read_and_write_is_not_overwritten(hami: World) -> None:
+    """The write carries the resourceVersion that was read."""
+    value, made = other_lock(hami), hami.placed("p", "hami")
+    api: Any = Meanwhile(cluster_api.cluster_api(), lambda: set_lock(hami, value))
+    lock = node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=300)
+    seen = cluster_api.cluster_api().send(calls.pod_get(namespace="nlp", name=made["metadata"]["name"]))
+    assert isinstance(lock.take("hami", seen), node_lock.Contended)
+    assert lock_of(hami) == value
+
+
+def test_a_lock_that_changes_hands_between_read_and_release_stays(hami: World) -> None:
+    value = other_lock(hami)
+    set_lock(hami, wire.encode(wire.NodeLock(int(time.time()), "nlp", "p")))
+    api: Any = Meanwhile(cluster_api.cluster_api(), lambda: set_lock(hami, value))
+    node_lock.AnnotationLock(api, node_lock.Sightings(), timeout_s=300).release("hami", locks.Owner("nlp", "p"))
+    assert lock_of(hami) == value
+
+
+def test_a_lock_whose_answer_was_lost_is_found_to_be_ones_own(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    hami.api.fault.lose_answer(r"/nodes/hami$", method="PATCH")
+    first = bind_briefly(hami, made)
+    assert first == "" or "cannot be locked" in first
+    assert str(lock_of(hami)).endswith(",nlp,p")
+    assert bind_briefly(hami, made) == ""
+    assert row(made["metadata"]["uid"]).state == "bound"
+
+
+def test_a_lock_whose_answer_was_lost_keeps_nobody_out_once_its_pod_is_gone(hami: World) -> None:
+    made = hami.placed("p", "hami")
+    hami.api.fault.lose_answer(r"/nodes/hami$", method="PATCH")
+    bind_briefly(hami, made)
+    hami.delete("p")
+    assert bind_briefly(hami, hami.placed("next", "hami")) == ""
+    assert str(lock_of(hami)).endswith(",nlp,next")
+
+
+def test_a_release_whose_answer_was_lost_is_not_repeated_on_somebody_else(hami: World) -> None:
+    set_lock(hami, wire.encode(wire.NodeLock(int(time.time()), "nlp", "p")))
+    hami.api.fault.lose_answer(r"/nodes/hami$", method="PATCH")
+    lock = node_lock.AnnotationLock(cluster_api.cluster_api(), node_lock.Sightings(), timeout_s=300)
+    with contextlib.suppress(errors.KubeError):
+        lock.release("hami", locks.Owner("nlp", "p"))
+    assert lock_of(hami) is None
+    value = other_lock(hami)
+    set_lock(hami, value)
+    lock.release("hami", locks.Owner("nlp", "p"))
+    assert lock_of(hami) == value
 
 
 def test_ages_count_from_the_first_sight_of_each_value() -> None:
