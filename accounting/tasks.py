@@ -16,7 +16,18 @@ from celery import shared_task
 from django.db import InterfaceError, OperationalError, connection
 
 from accounting import ledger
-from accounting.services import audit, flights, leases, lock_repair, reconcile, retention, rollups, wake, wake_calls
+from accounting.services import (
+    audit,
+    finding_events,
+    flights,
+    leases,
+    lock_repair,
+    reconcile,
+    retention,
+    rollups,
+    wake,
+    wake_calls,
+)
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
 from hami_platform import logs, metrics
@@ -50,6 +61,7 @@ def _alone(name: str, ttl_s: float, run: Callable[[], Any]) -> None:
         _log.warning("tick_failed", task=name, why=str(fault).partition("\n")[0])
         if not connection.in_atomic_block:
             connection.close()  # a broken one would fail at every later try of this thread
+            ledger.dead_drop()
         return
     _succeeded.labels(name).set(time.time())
 
@@ -103,6 +115,12 @@ def self_audit() -> None:
 
 
 @shared_task
+def findings() -> None:
+    """Tell of what was found, in the cluster."""
+    _alone("findings", 30, lambda: finding_events.findings_tell(cluster_api()))
+
+
+@shared_task
 def expire_old() -> None:
     """Drop what retention says."""
     _alone("retention", 600, retention.retention_run)
@@ -126,5 +144,6 @@ BEAT_SCHEDULE = {
     "waiting": _every(waiting, 2),
     "rollup": _every(rollup, 60),
     "self_audit": _every(self_audit, 60),
+    "findings": _every(findings, 5),
     "expire_old": _every(expire_old, 3600),
 }

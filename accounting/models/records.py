@@ -69,6 +69,7 @@ class Finding(models.Model):
     last_seen_at = models.DateTimeField()
     repaired_at = models.DateTimeField(null=True, blank=True)
     repair = models.CharField(max_length=400, blank=True)
+    told_at = models.DateTimeField(null=True, blank=True, help_text="When a Kubernetes event last told of it.")
 
     class Meta:
         ordering = ("-last_seen_at", "-id")

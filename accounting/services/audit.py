@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accounting import ledger, live_view
+from accounting.models import Finding
 from accounting.services import findings, reconcile, seen, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform.domain import lifecycle
@@ -19,6 +20,9 @@ from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls
+
+DRIFT = "drift-"
+"""Begins the kind of each finding about a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,31 @@ class Difference:
 
 
 def audit_run(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
-    """Reconcile, compare, and raise a finding for each difference that is left."""
+    """Reconcile, compare, and raise a finding for each difference that is left; those that are over are closed.
+
+    A View that differs from the rows is loaded anew: then this process is right again. Of what a pod holds the ledger's
+    rows are the truth, not the pod's annotations: such a difference stays open for people.
+    """
     reconcile.everything_reconcile(api, config=config)
     found = differences(api, config=config)
-    if found:
+    stale = any(one.kind == "view" for one in found)
+    if stale:
+        live_view.live().reload()
+    cluster = ledger.cluster_id()
+    open_ = set(
+        Finding.objects.filter(cluster=cluster, kind__startswith=DRIFT, repaired_at=None).values_list("kind", "subject")
+    )
+    now = {(f"{DRIFT}{one.kind}", one.subject) for one in found}
+    if found or open_:
         with ledger.transaction(cause="audit_run") as entry:
             for one in found:
                 findings.finding_raise(
-                    entry, kind=f"drift-{one.kind}", subject=one.subject, message=one.message, evidence={"uid": one.uid}
+                    entry, kind=f"{DRIFT}{one.kind}", subject=one.subject, message=one.message[:1000],
+                    evidence={"uid": one.uid}, repair="loaded anew" if one.kind == "view" else "",
+                )  # fmt: skip
+            for kind, subject in open_ - now:
+                findings.finding_close(
+                    entry, kind=kind, subject=subject, repair="the ledger and the cluster agree again"
                 )
     return found
 

@@ -15,6 +15,7 @@ from accounting import ledger, live_view
 from accounting.models import PodState
 from accounting.services import (
     bindings,
+    drift,
     liveness,
     lock_repair,
     native_quotas,
@@ -52,13 +53,17 @@ def listed(api: ports.Api, listing: calls.Listing[Any]) -> list[Mapping[str, Any
 
 
 def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Compare every pod; the number of rows that changed."""
+    """Compare every pod; the number of rows that changed. What a watcher should have told is found (`drift`)."""
     before = live_view.live().refresh()
     found = [seen.from_object(pod, config) for pod in listed(api, calls.pods())]
+    behind = drift.lasting(before, found)
     changed = observe.pods_observe(found, config=config, fence=fence)
     changed += missing_release(api, before, {one.uid for one in found}, fence=fence)
     changed += refits.refits_settle(api, config=config)
-    return changed + bindings_settle(api, config=config, fence=fence)
+    changed += bindings_settle(api, config=config, fence=fence)
+    if behind:
+        drift.tell(behind, kept=drift.compare(live_view.live().refresh(), found))
+    return changed
 
 
 def missing_release(api: ports.Api, before: View, present: set[str], *, fence: int | None = None) -> int:

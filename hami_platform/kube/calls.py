@@ -290,12 +290,15 @@ def event_create(
     type_: str,
     component: str,
     at: str,
+    kind: str = "Pod",
 ) -> KubeCall[objects.Object]:
-    """A core/v1 event about a pod. `at` is RFC 3339; `name` must be new in the namespace.
+    """A core/v1 event about a pod, or the Node of that name. `at` is RFC 3339; `name` must be new in the namespace.
 
     The message is cut at the API's limit of 1024.
     """
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod, "uid": uid}
+    about = {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": pod, "uid": uid}
+    if kind == "Node":
+        del about["namespace"]
     return _event(namespace, name, about, reason, message, type_, component, at)
 
 
