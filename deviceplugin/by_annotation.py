@@ -46,13 +46,43 @@ class AnnotationHandover:
             return Refusal(Reason.LOCK, f"node {self._node}: {node_lock.KEY}: {error}")
         pods = self._reader.read(calls.pods(node=self._node).page()).items
         by_checkpoint.sweep(self._place.record, self._place.cards, pods)
-        waiting = [pod for pod in pods if self._waits(pod)]
         if lock and lock.owned:
-            waiting = [p for p in waiting if lock.owned_by(p.metadata.namespace, p.metadata.name)]
-            if not waiting:
-                owner = f"{lock.namespace}/{lock.name}"
-                return Refusal(Reason.LOCK, f"pod {owner} holds the lock of node {self._node}, but does not wait here")
+            return self._of_holder(lock, pods, counts)
+        return self._chosen([pod for pod in pods if self._waits(pod)], counts)
+
+    def _chosen(self, waiting: Sequence[objects.Pod], counts: Sequence[int]) -> tuple[rows.Row, ...] | Refusal:
         return rows.choose(waiting, lambda _pod: frozenset(), self._place.resource, counts)
+
+    def _of_holder(
+        self, lock: node_lock.NodeLock, pods: Sequence[objects.Pod], counts: Sequence[int]
+    ) -> tuple[rows.Row, ...] | Refusal:
+        """The rows of the pod that the lock names; it fails when it has none left while it is being allocated."""
+        holder = next((p for p in pods if lock.owned_by(p.metadata.namespace, p.metadata.name)), None)
+        if holder is None:
+            return Refusal(Reason.LOCK, self._elsewhere(lock))
+        found = self._chosen([holder], counts) if self._waits(holder) else None
+        if found is None or (isinstance(found, Refusal) and found.reason is Reason.NO_POD):
+            return self._without_row(holder)
+        return found
+
+    def _elsewhere(self, lock: node_lock.NodeLock) -> str:
+        """What is wrong with a holder that is not on this node."""
+        holder = f"{lock.namespace}/{lock.name}"
+        held = f"pod {holder} holds the lock of node {self._node}, but"
+        try:
+            pod = self._reader.read(calls.pod_get(namespace=lock.namespace, name=lock.name))
+        except errors.NotFound:
+            return f"{held} does not exist"
+        return f"{held} is bound to {pod.spec.node_name}" if pod.spec.node_name else f"{held} is not bound yet"
+
+    def _without_row(self, holder: objects.Pod) -> Refusal:
+        """One that has everything only left its lock behind; one that waits for devices that nobody reserved fails."""
+        named, phase = rows.named(holder), holder.metadata.annotations.get(rows.BIND_PHASE, "")
+        if phase == rows.ALLOCATING and rows.alive(holder) and not rows.started(holder):
+            return Refusal(Reason.NO_ROW, f"pod {named} is to be given devices, but none are reserved for it", holder)
+        if phase == SUCCESS:
+            self._release(holder)
+        return Refusal(Reason.LOCK, f"pod {named} holds the lock of node {self._node}, but does not wait for devices")
 
     def commit(
         self, served: Sequence[rows.Row], instances: handover.Instances, asked: Sequence[Sequence[str]]

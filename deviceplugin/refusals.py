@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NO_POD = "NoPodWaits"
     AMBIGUOUS = "SeveralPodsWait"
     UNDECODABLE = "AllocationUndecodable"
+    NO_ROW = "NothingReserved"
     COUNT_MISMATCH = "DeviceNumberNotMatched"
     UNKNOWN_DEVICE = "DeviceUnknown"
     MIG = "MigInstanceUnavailable"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deviceplugin import by_annotation, checkpoint, handover, inventory, loops, patience, refusals
+from deviceplugin import by_annotation, checkpoint, grants, handover, inventory, loops, patience, refusals
 from hami_platform.kube import calls, errors
 from tests.deviceplugin import bench
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, device_record, inventory_file, node, pod, row
@@ -39,10 +39,13 @@ class Bench:
             by_annotation.AnnotationHandover(place, self.cluster), cards, self.record, folder
         )
 
-    def card(self, *counts: int) -> str:
+    def granted(self, *counts: int) -> tuple[grants.Grant, ...]:
         answer = self.allocator.allocate(bench.ids(counts or (1,)))
         assert not isinstance(answer, refusals.Refusal), answer
-        return answer[0].envs["NVIDIA_VISIBLE_DEVICES"]
+        return answer
+
+    def card(self, *counts: int) -> str:
+        return self.granted(*counts)[0].envs["NVIDIA_VISIBLE_DEVICES"]
 
     def refused(self, *counts: int) -> refusals.Refusal:
         answer = self.allocator.allocate(bench.ids(counts or (1,)))
@@ -109,6 +112,35 @@ def test_a_mismatch_marks_the_pod_failed_and_releases_the_lock(tmp_path: Path) -
     assert made.notes()["hami.io/bind-phase"] == "failed"
     assert made.notes()[ROWS] == ONE
     assert not made.locked
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"rows": ";"}, {"metadata": {"annotations": {"hami.io/bind-phase": "allocating"}}}],
+)
+def test_a_holder_without_a_row_fails_and_the_node_is_free(tmp_path: Path, changes: dict[str, Any]) -> None:
+    other = pod("other", row((GPU_B, 1, 1)))
+    made = Bench(tmp_path, pod(**changes), other, lock())
+    refusal = made.refused()
+    assert refusal.message == "pod nlp/train is to be given devices, but none are reserved for it"
+    assert (made.notes()["hami.io/bind-phase"], made.locked) == ("failed", False)
+    assert made.notes("other") == other["metadata"]["annotations"]
+
+
+def test_a_holder_that_has_everything_keeps_it_and_its_leftover_lock_goes(tmp_path: Path) -> None:
+    made = Bench(tmp_path, pod(rows=";", annotations={"hami.io/bind-phase": "success"}), lock())
+    assert made.refused().reason is refusals.Reason.LOCK
+    assert (made.notes()["hami.io/bind-phase"], made.locked) == ("success", False)
+
+
+def test_a_holder_that_is_not_here_is_named_with_where_it_is(tmp_path: Path) -> None:
+    away = pod("train")
+    away["spec"]["nodeName"] = "n2"
+    made = Bench(tmp_path, away, lock())
+    assert made.refused().message == "pod nlp/train holds the lock of node n1, but is bound to n2"
+    assert made.locked
+    made.cluster.remove_pod("train")
+    assert made.refused().message.endswith("does not exist")
 
 
 def test_an_undecodable_row_of_the_holder_fails_it(tmp_path: Path) -> None:
