@@ -51,6 +51,8 @@ def token(api: kube.Kube, role: str) -> str:
 
 def device_plugin(api: kube.Kube) -> None:
     """Let the user that stands for HAMi's plugin do what its chart allows it, pods and nodes alone."""
+    if api.get(f"{_RBAC}/clusterroles/device-plugin") is not None:
+        return
     group = "rbac.authorization.k8s.io"
     subject = {"apiGroup": group, "kind": "User", "name": PLUGIN_USER}
     role = {"apiGroup": group, "kind": "ClusterRole", "name": "device-plugin"}

@@ -18,9 +18,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import grpc
 import yaml
 
-from tests.cluster import access, containers, platform, processes
+from hami_platform.kube.proto import podresources_pb2, podresources_pb2_grpc
+from tests.cluster import access, containers, nodes, platform, processes
 from tests.deviceplugin import nvml_stub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +66,19 @@ class GpuNode:
         self.kubelet.start()
         self.kubelet.wait_until(lambda: _healthy(f"http://127.0.0.1:{self._health_port}/healthz"), 60)
 
-    def start_agent(self) -> None:
-        """With its settings as they are now."""
-        self.agent = self._python("agent", ["-m", "deviceplugin"], self._agent_environment())
+    def start_agent(self, **settings: str) -> None:
+        """With these settings instead of the usual ones."""
+        self.agent = self._python("agent", ["-m", "deviceplugin"], self._agent_environment() | settings)
         self.agent.start()
+
+    def start_agent_for_hami(self) -> None:
+        """As HAMi's own plugin works: by annotations, with its rights, on a node without our mark."""
+        access.device_plugin(self._plane.kube)
+        pair = self._plane.authority.client("hami-plugin", user=access.PLUGIN_USER)
+        credentials = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        kubeconfig = self._plane.write_kubeconfig("hami-plugin", credentials)
+        self._plane.kube.patch(f"/api/v1/nodes/{NAME}", {"metadata": {"labels": {nodes.AGENT: None}}})
+        self.start_agent(HAMI_AGENT_MODE="hami", HAMI_KUBECONFIG=str(kubeconfig))
 
     def stop(self) -> None:
         """Everything, the kubelet first."""
@@ -90,6 +101,19 @@ class GpuNode:
         """The cards of the stub driver; `more` are further lines of the first."""
         first, *others = (nvml_stub.Gpu(uuid, memory_mib=MEMORY_MIB) for uuid in CARDS)
         nvml_stub.write(self.scenario, nvml_stub.Gpu(first.uuid, memory_mib=MEMORY_MIB, more=more), *others)
+
+    def held(self) -> dict[tuple[str, str], list[str]]:
+        """(namespace, pod) → replicas that the kubelet says its containers hold, by its PodResources API."""
+        with grpc.insecure_channel(f"unix://{self.folder}/kubelet/pod-resources/kubelet.sock") as channel:
+            answer = podresources_pb2_grpc.PodResourcesListerStub(channel).List(  # type: ignore[no-untyped-call]
+                podresources_pb2.ListPodResourcesRequest(), timeout=10
+            )
+        return {
+            (pod.namespace, pod.name): [
+                one for each in pod.containers for held in each.devices for one in held.device_ids
+            ]
+            for pod in answer.pod_resources
+        }
 
     def registrations(self) -> int:
         """How often the agent has made itself known to a kubelet."""

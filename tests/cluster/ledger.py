@@ -81,6 +81,11 @@ class Ledger:
         rows: list[dict[str, Any]] = self._ask("traces", namespace=namespace, name=name)
         return rows
 
+    def agents(self) -> dict[str, str]:
+        """Node → version of our agent on it, empty where HAMi's plugin serves."""
+        agents: dict[str, str] = self._ask("agents")
+        return agents
+
     def locks(self) -> dict[str, str]:
         """Node → uid of the pod that may allocate there now."""
         locks: dict[str, str] = self._ask("locks")

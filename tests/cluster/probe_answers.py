@@ -87,6 +87,11 @@ def traces(namespace: str, name: str) -> list[Row]:
     return list(found.values("verdict", "reason", "summary", "times"))
 
 
+def agents() -> dict[str, str]:
+    """Node → version of our agent on it, empty where HAMi's plugin serves."""
+    return {name: row.agent for name, row in live_view.live().refresh().nodes.items()}
+
+
 def locks() -> dict[str, str]:
     """Node → uid of the pod that may allocate there."""
     return dict(NodeLock.objects.filter(cluster=ledger.cluster_id()).values_list("node", "pod_uid"))
@@ -114,5 +119,5 @@ def managed_resources() -> list[str]:
 
 ANSWERS = {
     answer.__name__: answer
-    for answer in (pod, pods, devices, used_mib, quota_set, traces, locks, decoded, managed_resources)
+    for answer in (agents, pod, pods, devices, used_mib, quota_set, traces, locks, decoded, managed_resources)
 }

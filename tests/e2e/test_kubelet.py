@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import binaries, containers, gpu_node, images, nodes
+from tests.cluster import binaries, containers, gpu_node, hami_plugin, images, nodes
 from tests.cluster.gpu_node import CARDS, NAME, GpuNode
 from tests.cluster.kube import eventually
 from tests.cluster.platform import Platform
@@ -197,6 +197,43 @@ def test_after_a_power_cut_every_pod_holds_what_it_held_or_nothing(
     for name in alive:
         assert environment(node, team, name)["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{names[name]}m"
     eventually("the node's lock fell", unlocked(platform))
+
+
+def test_in_hamis_mode_lock_and_phase_are_annotations(node: GpuNode, platform: Platform, team: Space) -> None:
+    with _hamis_mode(node, platform):
+        asked = {"first": 1024, "second": 2048}
+        for name, memory in asked.items():
+            team.create(pod(name, container(gpu=1, gpumem=memory)))
+        for name, memory in asked.items():
+            assert environment(node, team, name)["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{memory}m"
+            assert team.pod(name)["metadata"]["annotations"]["hami.io/bind-phase"] == "success"
+        found = team.api.get(f"/api/v1/nodes/{NAME}") or {}
+        assert hami_plugin.LOCK not in found["metadata"]["annotations"]
+        eventually("the ledger has no lock either", unlocked(platform))
+
+
+@contextlib.contextmanager
+def _hamis_mode(node: GpuNode, platform: Platform) -> Iterator[None]:
+    with registering_again(node, platform):
+        node.agent.stop()
+        node.start_agent_for_hami()
+    eventually("the mark is gone", lambda: not platform.ledger.agents()[NAME])
+    yield
+    with registering_again(node, platform):
+        node.agent.stop()
+        node.start_agent()
+    eventually("the mark is back", lambda: platform.ledger.agents()[NAME])
+
+
+def test_the_kubelet_holds_for_each_pod_what_the_ledger_does(node: GpuNode, platform: Platform, team: Space) -> None:
+    names = ("left", "right")
+    for name in names:
+        team.create(pod(name, container(gpu=1, gpumem=1024)))
+    for name in names:
+        team.await_phase(name, "Running", within_s=60)
+    assert {pod_: len(ids) for (namespace, pod_), ids in node.held().items() if namespace == team.name} == {
+        name: len(team.row(name)["shares"]) for name in names
+    }
 
 
 def _restarted(status: dict[str, Any]) -> bool:
