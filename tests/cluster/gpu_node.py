@@ -105,7 +105,7 @@ class GpuNode:
     def held(self) -> dict[tuple[str, str], list[str]]:
         """(namespace, pod) → replicas that the kubelet says its containers hold, by its PodResources API."""
         with grpc.insecure_channel(f"unix://{self.folder}/kubelet/pod-resources/kubelet.sock") as channel:
-            answer = podresources_pb2_grpc.PodResourcesListerStub(channel).List(  # type: ignore[no-untyped-call]
+            answer = podresources_pb2_grpc.PodResourcesListerStub(channel).List(
                 podresources_pb2.ListPodResourcesRequest(), timeout=10
             )
         return {
