@@ -336,11 +336,20 @@ def compared_set(entry: Entry) -> None:
 
 def _probe() -> None:
     """Whether the Clock can be locked. Runs in the breaker's own thread, on a connection of its own."""
+    dead_drop()
     try:
         with db.atomic():
             Clock.objects.select_for_update().filter(cluster__name=env.current().cluster).first()
     finally:
         connection.close()
+
+
+def dead_drop() -> None:
+    """Look at every connection that this process keeps, and drop those whose server has ended: else one call after the
+    other would meet one of them."""
+    pool = getattr(connection, "pool", None)  # PostgreSQL's
+    if pool is not None and not pool.closed:
+        pool.check()
 
 
 def lost(fault: Exception) -> bool:

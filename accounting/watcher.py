@@ -70,6 +70,7 @@ class Watcher:
             except (*UNREACHABLE, errors.KubeError) as fault:
                 log.warning("watch_interrupted", why=str(fault))
                 connection.close()  # a broken one would fail at every later try: no request ends here and closes it
+                ledger.dead_drop()
                 self._stopped.wait(1.0)
         office.OFFICE.held(None, asked_s=0, ttl_s=0)
         try:

@@ -141,3 +141,33 @@ def test_a_process_that_stops_inside_a_ledger_transaction_loses_it() -> None:
         assert flow.admit(kube_objects.pod("second", mem=1000)).granted
     finally:
         stopped.close()
+
+
+@pytest.mark.only("postgresql")
+def test_after_the_server_has_ended_every_session_only_one_call_fails() -> None:
+    """Of a pool of dead connections the probe leaves none to those who come after it."""
+    flow.cluster()
+    assert ready_in_each_of(6)
+    with psycopg.connect(database_url(), autocommit=True) as other:
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        other.execute(f"{ended} AND datname = current_database()")
+    with pytest.raises(ledger.LedgerUnavailable):
+        flow.admit(kube_objects.pod("first", mem=1000))
+    connection.close()
+    until(lambda: not ledger.breaker.why, "closed by itself")
+    assert ready_in_each_of(6)
+
+
+def ready_in_each_of(many: int) -> bool:
+    """Ask in so many threads, each with a connection of its own until all have asked."""
+    gate = threading.Barrier(many)
+
+    def one(_: int) -> bool:
+        try:
+            return live_view.live().refresh().ready
+        finally:
+            gate.wait(30)
+            connection.close()
+
+    with futures.ThreadPoolExecutor(many) as pool:
+        return all(pool.map(one, range(many)))
