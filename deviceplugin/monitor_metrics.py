@@ -8,6 +8,7 @@ Must not know: how the figures were read.
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from deviceplugin import VERSION
 from deviceplugin.monitor_use import CardUse, ContainerUse, Picture
 from deviceplugin.region import DeviceUse
 
@@ -22,6 +24,7 @@ ZONE: Final = "vGPU"
 HOST: Final = ("node", "device_index", "device_uuid", "device_type")
 SHARE: Final = ("namespace", "pod", "container", "vdevice_index", "device_uuid")
 MIG: Final = (*SHARE, "mig_uuid", "profile", "gpu_instance_id", "compute_instance_id")
+BUILD: Final = ("version", "revision", "build_date", "go_version", "compiler", "platform")
 OLD_HOST: Final = ("nodeid", "deviceidx", "deviceuuid", "devicetype")
 OLD_SHARE: Final = ("podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
 OLD_MEMORY: Final = (*OLD_SHARE, "context", "module", "data", "offset")
@@ -48,6 +51,7 @@ class MonitorCollector(Collector):
         yield from self._host(picture)
         yield from self._shares(picture)
         yield _family("hami_mig_device_info", "A MIG instance that a container has.", MIG, self._instances(picture))
+        yield _build()
         if self._legacy:
             yield from self._old(picture)
 
@@ -124,6 +128,14 @@ class MonitorCollector(Collector):
 
     def _elapsed(self, one: ContainerUse, _device: DeviceUse) -> float | None:
         return max(0, int(self._now_s()) - one.last_kernel_s) if one.last_kernel_s else None
+
+
+def _build() -> GaugeMetricFamily:
+    """HAMi's labels; those of Go say what stands in Go's place."""
+    family = GaugeMetricFamily("hami_build_info", "What runs here.", labels=BUILD)
+    where = f"{platform.system().lower()}/{platform.machine()}"
+    family.add_metric((VERSION, "", "", "", platform.python_implementation(), where), 1)
+    return family
 
 
 def _total(_one: ContainerUse, device: DeviceUse) -> float:

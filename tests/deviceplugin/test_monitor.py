@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from deviceplugin import board, checkpoint, inventory, monitor, monitor_metrics, monitor_samples, region_files
+from deviceplugin import VERSION, board, checkpoint, inventory, monitor, monitor_metrics, monitor_samples, region_files
 from deviceplugin.monitor_use import CardUse, Picture
 from deviceplugin.region_layout import TRANSITIONAL, V0, V1, Layout
 from hami_platform import metrics
@@ -84,7 +84,8 @@ class Bench:
         """What `/metrics` says, with labels in alphabetical order."""
         self.look()
         shown = monitor_metrics.MonitorCollector(NODE, lambda: self.monitor.picture, legacy=legacy, now_s=lambda: NOW_S)
-        return [line(sample) for family in shown.collect() for sample in family.samples]
+        families = [family for family in shown.collect() if family.name != "hami_build_info"]
+        return [line(sample) for family in families for sample in family.samples]
 
 
 def line(sample: Any) -> str:
@@ -134,6 +135,13 @@ def test_the_cards_own_figures_stand_beside_them(tmp_path: Path) -> None:
         f'hami_host_gpu_utilization_ratio{{{device},node="n1",zone="vGPU"}} 37',
         f'hami_host_gpu_memory_controller_utilization_ratio{{{device},zone="vGPU"}} 12',
     ]
+
+
+def test_what_runs_here_is_told_without_a_zone() -> None:
+    shown = monitor_metrics.MonitorCollector(NODE, Picture, legacy=False)
+    (build,) = [family.samples[0] for family in shown.collect() if family.name == "hami_build_info"]
+    assert (build.labels["version"], build.value) == (VERSION, 1)
+    assert set(build.labels) == {"version", "revision", "build_date", "go_version", "compiler", "platform"}
 
 
 def test_the_older_names_stand_beside_them_when_asked_for(tmp_path: Path) -> None:
