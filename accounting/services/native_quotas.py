@@ -9,7 +9,11 @@ from accounting import ledger
 from accounting.models import NativeQuota
 from accounting.services import findings
 from hami_platform.domain import units
+from hami_platform.domain.errors import InvalidQuantity
 from hami_platform.domain.vendors.base import DeviceConfig
+
+LIMIT_MAX = 2**63 - 1
+"""What the database keeps. More is no limit that anything could reach."""
 
 Key = tuple[str, str, str, str]
 """(namespace, object name, key in spec.hard, vendor)"""
@@ -94,7 +98,7 @@ def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple
     found: dict[Key, tuple[str, int]] = {}
     for key, value in ((quota.get("spec") or {}).get("hard") or {}).items():
         resource_name = key.removeprefix("limits.") if key.startswith("limits.") else ""
-        limit = units.exact(str(value)) if resource_name else None
+        limit = _whole(value) if resource_name else None
         if limit is None:
             continue
         for vendor in config.vendors:
@@ -110,6 +114,14 @@ def limits_of(quota: Mapping[str, Any], config: DeviceConfig) -> dict[Key, tuple
 
 def _subject(namespace: str, name: str, resource_key: str) -> str:
     return f"{namespace}/{name}: {resource_key}"[:SUBJECT_MAX]
+
+
+def _whole(value: object) -> int | None:
+    """A whole number; what is none, or no quantity at all, limits nothing."""
+    try:
+        return units.exact(str(value))
+    except InvalidQuantity:
+        return None
 
 
 def _name(quota: Mapping[str, Any]) -> tuple[str, str]:
