@@ -6,7 +6,7 @@ Works on trial devices, which it changes when a request is met. Knows nothing of
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hami_platform.domain import conditions, mig, quota, score, strategy, topology, trial
 from hami_platform.domain.devices import DeviceKey, MigUse, Share
@@ -102,6 +102,21 @@ class _Walk:
             self.scene = self._scene(devices)
         if self._is_direct(devices):
             return self._first_that_fit(devices)
+        return self._best_of_all(devices) or self._tried(devices) or Rejection(self.counts, len(devices))
+
+    def _best_of_all(self, devices: list[trial.Trial]) -> Picks | None:
+        """The choice from all that fit, if the quota allows it: what is only collected to choose from takes none."""
+        if not self.collects or self.site.headroom is None:
+            return None
+        free = _Walk(replace(self.site, headroom=None), self.ask, self.earlier)
+        free.scene = self.scene
+        picks = free._tried(devices)
+        if picks is None or self.site.quota_refuses((*self.earlier, *(share for _, share in picks))):
+            return None
+        return picks
+
+    def _tried(self, devices: list[trial.Trial]) -> Picks | None:
+        """What the devices give, tried in order; None, and the reasons counted, where that is too little."""
         numa: int | None = None
         for t in self._ordered(devices):
             reason = self.strategy.standing(t.state, self.wanted)
@@ -114,7 +129,7 @@ class _Walk:
             if self._visit(t):
                 return self.picks
         self._close_group(Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST)
-        return self._choice() or Rejection(self.counts, len(devices))
+        return self._choice()
 
     def in_order(self, picks: Picks) -> Picks:
         """The picks as they are recorded: a vendor's own choice as it was made, others in the policy's order."""

@@ -213,6 +213,8 @@ class _Pod:
         groups: list[list[tuple[str, int, int, Any]]] = [[]]
         last = None
         topology = "topology-aware" in self.words
+        if topology and (best := self.best_of_all(index, ask, work)) is not None:
+            return best
         for w in self.order(ask, mine, prefer=True):
             d: Device = w["d"]
             bad = self.static(w)
@@ -239,6 +241,20 @@ class _Pod:
             counts["NumaNotFit"] = counts.get("NumaNotFit", 0) + len(g)
         counts["AllocatedCardsInsufficientRequest"] = len(groups[-1])
         return ", ".join(sorted(f"{n}/{len(mine)} {word}" for word, n in counts.items() if n))
+
+    def best_of_all(
+        self, index: int, ask: DeviceRequest, work: dict[str, Any]
+    ) -> list[tuple[str, int, int, Any]] | None:
+        """The choice without any quota, if the quota allows it: what is only looked at costs none."""
+        if not self.headroom.enforced:
+            return None
+        twin = copy.copy(self)
+        twin.headroom = Headroom(self.headroom.rules, enforced=False)
+        best = twin.one(index, ask, work)
+        if isinstance(best, str):
+            return None
+        rows = [(index, ask.vendor, u, m, c, "") for u, m, c, _ in best]
+        return None if self.over_quota([*self.rows, *rows]) else best
 
     def sorted(
         self, got: list[tuple[str, int, int, Any]], ask: DeviceRequest, mine: list[dict[str, Any]]

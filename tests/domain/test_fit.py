@@ -9,11 +9,12 @@ import pytest
 from hami_platform.domain import fit
 from hami_platform.domain.devices import ContainerKind, Held, Share
 from hami_platform.domain.nodes import NodeState
-from hami_platform.domain.quota import Headroom
+from hami_platform.domain.quota import Amounts, Headroom, Limits, Rule, Selector
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.score import Defaults
-from hami_platform.domain.terms import Strategy, terms_of
+from hami_platform.domain.strategy import Strategy
+from hami_platform.domain.terms import terms_of
 from tests import builders
 from tests.builders import app, ask, init, pod, sidecar, state
 
@@ -321,6 +322,17 @@ def test_topology_considers_only_devices_that_fit() -> None:
     node = many(0, 0, 0, pairs=pairs, used={0: Held(1, 24000)})
 
     assert set(taken(node, pod(ask(2, memory_mib=1000), device_policy="topology-aware"))) == {"1", "2"}
+
+
+def test_a_quota_does_not_narrow_what_topology_chooses_from() -> None:
+    pairs = {("0", "1"): 100, ("1", "0"): 100}
+    request = pod(ask(2, memory_mib=1000), device_policy="topology-aware")
+    two = Headroom(((Rule("q", Selector(), Limits(devices=2)), Amounts()),))
+
+    found = fit.fit_pod(many(0, 0, 0, 0, pairs=pairs), request, Defaults(), two)
+
+    assert isinstance(found, fit.Fitted)
+    assert {share.uuid for share in found.shares} == {"0", "1"}
 
 
 # Strategies of other vendors -----------------------------------------------------------------------------------------
