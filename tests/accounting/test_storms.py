@@ -68,6 +68,18 @@ def test_64_placements_on_one_device_that_fits_5() -> None:
     flow.view_is_true()
 
 
+def test_h60_24_pods_of_2000_at_once_on_a_device_that_fits_23() -> None:
+    flow.cluster(kube_objects.node("n1", builders.device("GPU-n1", memory_mib=46068, slots=30)))
+    assert len(placed(24, mem=2000)) == 23
+    assert flow.used_mib() == 46000
+
+
+def test_h61_three_pods_of_half_a_device_at_once_two_are_placed() -> None:
+    flow.cluster()
+    assert len(placed(3, mem=12288)) == 2
+    assert flow.used_mib() == 24576
+
+
 def test_64_placements_on_eight_nodes_that_fit_one_pod_each() -> None:
     nodes = [f"n{number}" for number in range(8)]
     flow.cluster(*(kube_objects.node(name) for name in nodes))
