@@ -52,11 +52,11 @@ class Member:
 
     def pause(self) -> None:
         """SIGSTOP, children included: it holds what it holds, and says nothing."""
-        self._signal(signal.SIGSTOP)
+        self.process.pause()
 
     def resume(self) -> None:
         """SIGCONT."""
-        self._signal(signal.SIGCONT)
+        self.process.resume()
 
     def ready(self) -> bool:
         """Whether /readyz says so; False when nobody listens."""
@@ -84,10 +84,6 @@ class Member:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         context = ssl.create_default_context(cafile=str(self._authority))
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout_s, context=context)
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)  # its session is its own, so the group holds nobody else
 
 
 class Stand:

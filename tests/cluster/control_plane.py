@@ -121,6 +121,17 @@ class ControlPlane:
             part.stop()
 
     @contextlib.contextmanager
+    def without_apiserver(self) -> Iterator[None]:
+        """kube-apiserver is killed, and answers again after the block; etcd keeps everything."""
+        part = self._parts["kube-apiserver"]
+        part.kill()
+        try:
+            yield
+        finally:
+            part.start()
+            part.wait_until(self.kube.ready)
+
+    @contextlib.contextmanager
     def without_scheduler(self) -> Iterator[None]:
         """No kube-scheduler runs inside the block; one that ran before it runs again after it."""
         ran = self.has_scheduler()

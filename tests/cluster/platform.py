@@ -134,6 +134,15 @@ class Platform:
         self._processes[role].kill()
 
     @contextlib.contextmanager
+    def paused(self, role: str) -> Iterator[None]:
+        """A process and its children are stopped by SIGSTOP inside the block."""
+        self._processes[role].pause()
+        try:
+            yield
+        finally:
+            self._processes[role].resume()
+
+    @contextlib.contextmanager
     def without(self, *roles: str) -> Iterator[None]:
         """These processes are stopped inside the block, and running and ready again after it."""
         for role in roles:

@@ -99,6 +99,14 @@ class Process:
         self._signal_group(signal.SIGKILL)
         self._reap(10)
 
+    def pause(self) -> None:
+        """SIGSTOP, children included: it holds what it holds, and says nothing."""
+        self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal_group(signal.SIGCONT)
+
     def wait_until(self, ready: Callable[[], bool], timeout_s: float = 60) -> None:
         """Poll `ready`. Raises ProcessEnded with the log's end when the process ends or time runs out."""
         deadline = time.monotonic() + timeout_s
