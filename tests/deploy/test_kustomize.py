@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hami_platform import env
 from scripts import manifests as made
 from tests.deploy import manifests
 from tests.deploy.manifests import DEPLOY, Manifest
@@ -103,3 +104,26 @@ def test_cert_manager_injects_into_the_webhook_configuration_and_changes_nothing
     annotations = webhook["metadata"].pop("annotations")
     assert annotations == {"cert-manager.io/inject-ca-from": "hami-system/hami-platform-tls"}
     assert webhook == manifests.documents(made.WEBHOOK)[0]
+
+
+def agent_of(objects: list[Manifest]) -> Manifest:
+    (agent,) = (one for one in of_kind(objects, "DaemonSet") if one["metadata"]["name"] == "hami-platform-agent")
+    return agent
+
+
+def test_with_cdi_the_agent_sees_the_driver_and_may_write_specifications(tmp_path: Path) -> None:
+    (one,) = manifests.containers(agent_of(with_component(tmp_path, "cdi")))
+    mounts = {mount["name"]: (mount["mountPath"], mount.get("readOnly", False)) for mount in one["volumeMounts"]}
+    assert (mounts["cdi"], mounts["driver-root"]) == (("/var/run/cdi", False), ("/driver-root", True))
+    settings = env.load({entry["name"]: entry["value"] for entry in one["env"] if entry["name"].startswith("HAMI_D")})
+    assert settings.device_list_strategy == ("cdi-cri",)
+
+
+def test_with_refit_the_agent_knows_whom_to_ask(tmp_path: Path) -> None:
+    objects = with_component(tmp_path, "refit")
+    (one,) = manifests.containers(agent_of(objects))
+    asked = {entry["name"]: entry.get("value", "") for entry in one["env"]}["HAMI_SCHEDULER_ENDPOINT"]
+    services = {
+        f"https://{s['metadata']['name']}.{s['metadata']['namespace']}.svc" for s in of_kind(objects, "Service")
+    }
+    assert asked in services
