@@ -37,6 +37,11 @@ def diverted(taker: Taker) -> Iterator[None]:
         _taker = before
 
 
+def diverting() -> bool:
+    """Whether somebody takes everything that is put into a queue."""
+    return _taker is not None
+
+
 class Batcher(Generic[T]):
     """`put` never waits. The thread starts with the first item, so that a process forked before has its own."""
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 from django.db import connection as database
 
 from accounting import ledger, live_view
+from accounting.models import PodState
 from accounting.services import bindings, locks, observe, seen, wire_texts
 from hami_platform import env, logs
 from hami_platform.domain.locks import Owner
@@ -23,7 +24,7 @@ from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
-from scheduler_ext import lock_watch, node_lock, node_queue, protocol
+from scheduler_ext import background, binding_labels, lock_watch, node_lock, node_queue, protocol, versions
 
 T = TypeVar("T")
 
@@ -59,13 +60,26 @@ class Ask:
 class Binder:
     """Binds pods; one for a process. `bind` may be called by many threads."""
 
-    def __init__(self, api: ports.Api, config: DeviceConfig, queue: node_queue.NodeQueue[str]) -> None:
+    def __init__(
+        self,
+        api: ports.Api,
+        config: DeviceConfig,
+        queue: node_queue.NodeQueue[str],
+        *,
+        versions: versions.Versions | None = None,
+        record_after_s: float = 0.0,
+    ) -> None:
         settings = env.current()
+        self._versions = versions
+        self._unrecorded: background.Batcher[Ask] | None = None
+        if record_after_s:
+            write = self._record_missed
+            self._unrecorded = background.Batcher("bound", write, depth=10_000, linger_s=record_after_s)
         self._api, self._config, self._queue = api, config, queue
         self._patience_s = settings.node_lock_retry_timeout_s
         keys = {vendor.lock for vendor in config.vendors if vendor.lock} | {SHARED_LOCK}
         self._locks = {key: _annotation_lock(api, key, settings.node_lock_timeout_s) for key in keys}
-        self._labels = Labels(api)
+        self._labels = binding_labels.Labels(api)
         self._rows = lock_watch.LockWatch(_look_at_ledger)
         self._pause = threading.Event()  # never set: a wait on it is a pause
 
@@ -85,16 +99,30 @@ class Binder:
             return f"the ledger is unavailable: {error}"
 
     def _bind(self, ask: Ask) -> str:
+        noted = self._noted(ask)
         try:
-            found = self._look(ask)
+            found = noted or self._look(ask)
+            if isinstance(found, str):
+                return found
+            begun = self._begin(ask, found)
+            if isinstance(begun, bindings.BindRefused):
+                return "" if begun.done else begun.message
+            if begun.joined and noted:
+                found = self._look(ask)
         except errors.KubeError as error:
             return f"the API server cannot be asked about the pod: {error}"
-        if isinstance(found, str):
-            return found
-        begun = self._begin(ask, found)
-        if isinstance(begun, bindings.BindRefused):
-            return "" if begun.done else begun.message
-        return self._post(ask, begun, found)
+        return found if isinstance(found, str) else self._post(ask, begun, found)
+
+    def _noted(self, ask: Ask) -> objects.Pod | None:
+        """The pod as `/filter` saw it, where its resourceVersion is all that the bind needs. HAMi's lock needs more."""
+        version = self._versions.take(ask.uid) if self._versions is not None else 0
+        if not version:
+            return None
+        mode, _ = locks.lock_of(live_view.live().now, ask.node, ask.uid, self._config)
+        if mode == locks.ANNOTATION:
+            return None
+        meta = objects.Metadata(name=ask.name, namespace=ask.namespace, uid=ask.uid, resource_version=str(version))
+        return objects.Pod(metadata=meta)
 
     # -- what the API server has ----------------------------------------------------------------------------------
 
@@ -239,7 +267,7 @@ class Binder:
             except errors.KubeError as error:
                 return self._returned(ask, plan, str(error))
             else:
-                self._record(ask, ask.node)
+                self._record_soon(ask)
                 return ""
             try:
                 found = self._look(ask)
@@ -274,6 +302,24 @@ class Binder:
         )  # fmt: skip
         if label and inside:
             self._labels.check(ask.namespace, ask.name, label)
+
+    def _record_soon(self, ask: Ask) -> None:
+        """Let the watcher record it, which sees it in a moment and that the pod has started as well; what it has not by
+        then is recorded here. Until then the pod is `binding`, and holds the same."""
+        if self._unrecorded is None or background.diverting() or not self._unrecorded.put(ask):
+            self._record(ask, ask.node)
+
+    def _record_missed(self, batch: list[Ask]) -> None:
+        try:
+            view = live_view.live().refresh()
+            for ask in batch:
+                row = view.pod(ask.uid)
+                if row is not None and row.state == PodState.BINDING:
+                    self._record(ask, ask.node)
+        except ledger.LedgerUnavailable as error:
+            _log.warning("bound_unrecorded", pods=len(batch), error=str(error))
+        finally:
+            rest()
 
     def _record(self, ask: Ask, node: str) -> None:
         """The pod is bound whatever the ledger's state: what it misses now, the watcher tells it."""
@@ -336,38 +382,3 @@ def rest() -> None:
     """Give the thread's database connection back to the pool while it waits for somebody else."""
     if database.vendor == "postgresql" and not database.in_atomic_block:
         database.close()
-
-
-class Labels:
-    """Whether this API server takes labels from a Binding (from 1.35, or where the feature is on).
-
-    Asked once by version; then one bound pod is looked at, since the feature can be switched off.
-    """
-
-    SINCE = (1, 35)
-
-    def __init__(self, api: ports.Api) -> None:
-        self._api = api
-        self._works: bool | None = None
-        self._checked = False
-
-    def travel_in_binding(self) -> bool:
-        """Put labels into the Binding; else patch the pod first. Raises errors.KubeError."""
-        if self._works is None:
-            self._works = self._api.send(calls.version_get()).at_least(self.SINCE)
-        return self._works
-
-    def check(self, namespace: str, name: str, label: dict[str, str]) -> None:
-        """Look at the first pod bound with labels; where they are missing, patch it and do so from then on."""
-        if self._checked:
-            return
-        self._checked = True
-        try:
-            pod = self._api.send(calls.pod_get(namespace=namespace, name=name))
-            if label.items() <= pod.metadata.labels.items():
-                return
-            self._works = False
-            self._api.send(calls.pod_annotate(namespace=namespace, name=name, annotations={}, labels=label))
-        except errors.KubeError as error:
-            self._checked = False
-            _log.warning("label_unchecked", namespace=namespace, name=name, error=str(error))

@@ -19,7 +19,7 @@ from accounting import ledger
 from accounting.services import cluster_api, device_config, placements, seen
 from hami_platform import env, logs, metrics
 from hami_platform.domain import place
-from scheduler_ext import binder, edge, events, filter_events, node_queue, protocol, traces
+from scheduler_ext import binder, edge, events, filter_events, node_queue, protocol, traces, versions
 
 _log = logs.get(__name__)
 _filter_s = metrics.histogram(
@@ -32,6 +32,10 @@ _bind_s = metrics.histogram(
 )  # fmt: skip
 _refused = metrics.counter("hami_platform_filter_refusals_total", "Refused placements by dominant reason.", ("reason",))
 
+RECORD_S = 0.3
+"""How long the watcher has to record a pod that was bound here."""
+
+_versions = versions.Versions()
 BIND_FAILED, BIND_SUCCEEDED = "BindingFailed", "BindingSucceed"
 
 
@@ -71,6 +75,8 @@ def filter_pod(args: protocol.FilterArgs) -> tuple[str, protocol.FilterResult]:
     else:
         answer = placements.placement_reserve(seen=asked, candidates=names, config=config)
     verdict = _verdict(answer)
+    if answer.node and not simulate:
+        _versions.note(asked.uid, asked.resource_version)
     if not simulate:
         _tell(asked, answer, verdict, names)
     return verdict, _spell(answer, names, nodes, simulate=simulate)
@@ -192,4 +198,6 @@ def _bind_event(args: protocol.BindArgs, error: str) -> events.PodEvent:
 def the_binder() -> binder.Binder:
     """This process's binder. Half of the threads stay for everything else."""
     queue: node_queue.NodeQueue[str] = node_queue.NodeQueue(max(1, env.current().listener_threads // 2))
-    return binder.Binder(cluster_api.cluster_api(), device_config.device_config(), queue)
+    return binder.Binder(
+        cluster_api.cluster_api(), device_config.device_config(), queue, versions=_versions, record_after_s=RECORD_S
+    )

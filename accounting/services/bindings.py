@@ -51,7 +51,7 @@ def binding_begin(
 
     Raises ledger.LedgerUnavailable.
     """
-    with ledger.transaction(cause="binding_begin") as entry:
+    with ledger.transaction(cause="binding_begin", gather=True) as entry:
         if not live_view.live().refresh().ready:
             return BindRefused("not ready: the ledger has not been compared with the API server yet")
         pod = _pod(uid)
@@ -86,7 +86,7 @@ def binding_current(plan: BindingPlan) -> bool:
 def binding_bound(*, uid: str, node: str) -> bool:
     """The API server has carried a Binding of the pod to this node out. False: the ledger has planned something else
     meanwhile; what the pod was given must be read from the pod itself."""
-    with ledger.transaction(cause="binding_bound") as entry:
+    with ledger.transaction(cause="binding_bound", gather=True) as entry:
         pod = _pod(uid)
         if pod is None or pod.state != PodState.BINDING or pod.node != node:
             return False
@@ -129,7 +129,7 @@ def binding_returned(*, uid: str, attempt: int) -> bool:
 
 
 def _pod(uid: str) -> Pod | None:
-    return Pod.objects.filter(cluster=ledger.cluster_id(), uid=uid).first()
+    return pod_rows.by_uid(uid)
 
 
 def _refused(pod: Pod | None, namespace: str, name: str, node: str) -> BindRefused | None:

@@ -22,8 +22,9 @@ def forget() -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    """No View of another test's database."""
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No View of another test's database. What was bound is recorded at once: no watcher runs here."""
+    monkeypatch.setattr(extender, "RECORD_S", 0.0)
     forget()
     yield
     forget()

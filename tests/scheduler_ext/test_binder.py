@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from accounting.models import Finding
+from accounting.services import cluster_api
 from hami_platform import env
 from scheduler_ext import binder, extender, node_queue
 from tests.scheduler_ext.world import World, held_mib, pod, row, total_mib
@@ -220,3 +222,42 @@ def test_a_broken_bind_body_is_answered_in_band(world: World) -> None:
     assert "missing PodUID" in world.post("/bind", {"PodName": "p", "PodNamespace": "n", "Node": "n1"})["Error"]
     assert world.post("/bind", b"x")["Error"]
     assert held_mib() == 0
+
+
+def test_a_bound_pod_is_recorded_by_whoever_comes_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extender, "RECORD_S", 0.2)
+    made = world.placed("p")
+    assert world.bind(made) == ""
+    assert (row(made["metadata"]["uid"]).state, total_mib()) == ("binding", 3000), "the watcher may be faster"
+    queue = extender.the_binder()._unrecorded
+    assert queue is not None
+    assert queue.flush(10)
+    assert (row(made["metadata"]["uid"]).state, total_mib()) == ("bound", 3000)
+
+
+def test_a_bind_after_filter_reads_no_pod_and_a_changed_pod_is_read(world: World) -> None:
+    assert world.bind(world.placed("first")) == ""  # the first one asks for the version and looks at the label
+    world.started("first")
+    world.compare()
+    reads = Requests(cluster_api.cluster_api())
+    extender.the_binder()._api = reads
+    assert world.bind(world.placed("second")) == ""
+    assert reads.made == ["POST"]
+    world.started("second")
+    world.compare()
+    made = world.placed("third")
+    world.patch("/api/v1/namespaces/nlp/pods/third", {"metadata": {"labels": {"changed": "since"}}})
+    reads.made.clear()
+    assert world.bind(made) == ""
+    assert reads.made == ["POST", "GET", "POST"]
+
+
+class Requests:
+    """Notes the method of each call."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.made = inner, list[str]()
+
+    def send(self, call: Any, **options: Any) -> Any:
+        self.made.append(call.method)
+        return self.inner.send(call, **options)
