@@ -110,7 +110,7 @@ def answer(accepted: str) -> tuple[bytes, dict[str, str]]:
     return body, headers
 
 
-def serve(address: env_values.Address) -> None:
+def serve(address: env_values.Address) -> wsgiref.simple_server.WSGIServer:
     """Show them over plain HTTP from a daemon thread, for processes without another listener. Raises OSError."""
     found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family_, *_, where = found[0]
@@ -119,6 +119,24 @@ def serve(address: env_values.Address) -> None:
         str(where[0]), address.port, _application, server, handler_class=_SilentHandler
     )
     threading.Thread(target=listening.serve_forever, name="metrics", daemon=True).start()
+    return listening
+
+
+def serve_when_free(address: env_values.Address, *, retry_s: float = 5.0) -> None:
+    """The same for one of several workers: whoever comes first, and the next one when that ends."""
+    pause = threading.Event()
+
+    def until_it_is() -> None:
+        while True:
+            try:
+                serve(address)
+            except OSError as error:
+                _log.debug("metrics_address_taken", port=address.port, error=str(error))
+                pause.wait(retry_s)
+            else:
+                return
+
+    threading.Thread(target=until_it_is, name="metrics-wait", daemon=True).start()
 
 
 class _SilentHandler(wsgiref.simple_server.WSGIRequestHandler):

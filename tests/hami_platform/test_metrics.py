@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import http.client
+import socket
+import time
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
-from hami_platform import metrics
+from hami_platform import env_values, metrics
 
 
 def test_a_registered_metric_is_shown_with_its_value() -> None:
@@ -18,3 +23,67 @@ def test_a_name_is_taken_once() -> None:
     metrics.counter(name, "for a test")
     with pytest.raises(ValueError, match="Duplicated"):
         metrics.counter(name, "for a test")
+
+
+def free_address() -> env_values.Address:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return env_values.Address("127.0.0.1", one.getsockname()[1])
+
+
+def read(address: env_values.Address, method: str = "GET") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=5)
+    try:
+        connection.request(method, "/metrics")
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_they_are_read_over_plain_http_and_nothing_else_is() -> None:
+    address = free_address()
+    listening = metrics.serve(address)
+    try:
+        status, body = read(address)
+        assert status == 200
+        assert b"process_cpu_seconds_total" in body
+        assert read(address, "POST")[0] == 405
+    finally:
+        listening.shutdown()
+        listening.server_close()
+
+
+def test_of_two_workers_the_second_shows_them_when_the_first_is_gone() -> None:
+    address = free_address()
+    first = metrics.serve(address)
+    metrics.serve_when_free(address, retry_s=0.02)
+    first.shutdown()
+    first.server_close()
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            assert read(address)[0] == 200
+            return
+    raise AssertionError("nobody took the address over")
+
+
+def test_a_figure_that_cannot_be_made_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_providers", {})
+
+    def broken() -> Iterator[str]:
+        yield from metrics.family("half_made", "x", [("", 1)])
+        raise RuntimeError("no")
+
+    metrics.provide("broken", broken)
+    metrics.provide("sound", lambda: metrics.family("sound_bytes", "x", [(metrics.labels(a='q"\\\n'), 2)]))
+    text = metrics.render().decode()
+    assert "half_made" not in text
+    assert 'sound_bytes{a="q\\"\\\\\\n"} 2\n' in text
+    assert 'hami_platform_metrics_failures_total{of="broken"} 1.0' in text
+
+
+def test_half_a_character_does_not_cost_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_providers", {})
+    metrics.provide("odd", lambda: metrics.family("odd_bytes", "x", [(metrics.labels(a="\ud800"), 2)]))
+    assert b'odd_bytes{a="?"} 2' in metrics.render()

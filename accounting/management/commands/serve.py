@@ -11,8 +11,6 @@ from django.core.management.base import BaseCommand, CommandError
 
 from hami_platform import env, env_flags, listeners
 
-NO_SECOND_LISTENER = "webhook and extender show /metrics where they listen, the watcher where HAMI_METRICS_BIND says"
-
 
 class Command(BaseCommand):
     """`manage.py serve --role webhook [-- HAMi flags]`."""
@@ -36,8 +34,6 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         for flag in ignored:
             self.stderr.write(f"--{flag} has no effect: {env_flags.ACCEPTED_FLAGS[flag]}")
-        if "HAMI_METRICS_BIND" in variables:
-            self.stderr.write(f"--metrics-bind-address has no effect: {NO_SECOND_LISTENER}")
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, [sys.executable, "-m", "hami_platform.listeners", role])  # noqa: S606 - no shell
