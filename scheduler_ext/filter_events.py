@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from accounting.services import placements, seen
 from hami_platform import env
-from hami_platform.domain import place
+from hami_platform.domain import explain, headlines, place
 from hami_platform.domain.reasons import Reason
 from scheduler_ext import events
 
@@ -28,11 +28,7 @@ def tell(asked: seen.PodSeen, answer: placements.FilterAnswer, candidates: int) 
         events.tell(_event(asked, SUCCEEDED, _success(answer), events.NORMAL))
         return
     failure = _event(asked, FAILED, f"no available node, {candidates} nodes do not meet", events.WARNING)
-    decision = answer.decision
-    events.tell(failure, None if decision is None else lambda: _reasons(asked, decision))
-    if answer.quota and not env.current().strict_hami:
-        text = f"{Reason.RESOURCE_QUOTA_NOT_FIT.value}: {answer.quota}"
-        events.tell(_event(asked, FAILED, text, events.WARNING))
+    events.tell(failure, lambda: _more(asked, answer))
 
 
 def tell_error(asked: seen.PodSeen, error: str) -> None:
@@ -45,6 +41,26 @@ def _success(answer: placements.FilterAnswer) -> str:
     fits = ",".join(f"{name}:{score:.2f}" for name, score in fitting[:TOLD_NODES])
     not_fit = len(answer.decision.rejections) if answer.decision else 0
     return f"find fit node({answer.node}), {not_fit} nodes not fit, {len(fitting)} nodes fit({fits})"
+
+
+def _more(asked: seen.PodSeen, answer: placements.FilterAnswer) -> Iterator[events.PodEvent]:
+    """HAMi's events by reason, and the sentence that page, REST and command line have, too."""
+    decision = answer.decision
+    if decision is not None:
+        yield from _reasons(asked, decision)
+    if not env.current().strict_hami:
+        yield _event(asked, FAILED, _sentence(answer), events.WARNING)
+
+
+def _sentence(answer: placements.FilterAnswer) -> str:
+    """Which limit, or what is missing on the nearest node; over many nodes, which reasons how often."""
+    if answer.excess is not None:
+        return str(headlines.of_limit(answer.excess))
+    if answer.decision is None:
+        return f"{Reason.RESOURCE_QUOTA_NOT_FIT.value}: {answer.quota}"
+    if len(answer.decision.rejections) > COUNTED_NODES:
+        return place.summary(answer.decision.rejections)
+    return str(explain.headline(answer.decision, None))
 
 
 def _reasons(asked: seen.PodSeen, decision: place.Decision) -> Iterator[events.PodEvent]:

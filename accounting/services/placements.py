@@ -20,6 +20,7 @@ from accounting.services.seen import PodSeen
 from hami_platform import env
 from hami_platform.domain import place
 from hami_platform.domain.nodes import NodeState
+from hami_platform.domain.quota import Excess
 from hami_platform.domain.reasons import Reason
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import Changes, PodRow
@@ -33,7 +34,7 @@ class FilterAnswer:
     """Where the pod goes. error: a fault or a state in which no answer may be given, never "does not fit".
 
     quota: the sentence about the limit that stops it, where no placement was tried. decision is there then, too, unless
-    the limit was raised meanwhile.
+    the limit was raised meanwhile. excess: that limit with its numbers.
     """
 
     node: str = ""
@@ -41,6 +42,7 @@ class FilterAnswer:
     error: str = ""
     quota: str = ""
     revision: int = 0
+    excess: Excess | None = None
 
     @property
     def reason(self) -> str:
@@ -192,7 +194,8 @@ def _waits_for_quota(view: View, row: PodRow | None, seen: PodSeen) -> bool:
 def _no_claim(view: View, row: PodRow | None, seen: PodSeen) -> FilterAnswer:
     own = row.id if row is not None else None
     verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=own)
-    return FilterAnswer(quota=verdict.excess.text() if verdict.excess else "no claim", revision=view.clock.revision)
+    text = verdict.excess.text() if verdict.excess else "no claim"
+    return FilterAnswer(quota=text, revision=view.clock.revision, excess=verdict.excess)
 
 
 def _decide_again(

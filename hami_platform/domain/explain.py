@@ -118,11 +118,11 @@ def explain(view: View, ask: what_if.Ask, decide: what_if.Decide, *, row: PodRow
     lines = _lines(view, decision, able, ())
     excess = answer.excess if answer.stops else None
     if excess is None and decision.placement is None:
-        excess = fix_quota.excess_on_a_node(answer, [line.node for line in lines[:NEAR]])
+        excess = fix_quota.excess_on_a_node(decision, [line.node for line in lines[:NEAR]])
     verdict = Verdict.NEVER_FITS if never else Verdict.BLOCKED_BY_QUOTA if excess is not None else Verdict.NO_FIT_NOW
     return Explanation(
         verdict,
-        _headline(view, answer, excess, lines, never=never),
+        _headline(view, decision, excess, [line.node for line in lines], never=never),
         view.clock.revision,
         checks.of(answer, row, lines, excess=excess),
         place.dominant_reasons(decision.rejections) if decision.placement is None else (),
@@ -134,24 +134,27 @@ def explain(view: View, ask: what_if.Ask, decide: what_if.Decide, *, row: PodRow
     )
 
 
+def headline(decision: place.Decision, excess: quota.Excess | None) -> Sentence:
+    """The sentence of a refusal without the rest of the explanation, for an event. excess: the limit that stopped the
+    pod before any device was looked at."""
+    able = ever.able(decision.question)
+    names = arithmetic.near(decision, decision.question.candidates, LINES, able)
+    found = excess or fix_quota.excess_on_a_node(decision, names[:NEAR])
+    return _headline(View(), decision, found, names, never=not able)
+
+
 def _headline(
-    view: View,
-    answer: what_if.Answer,
-    excess: quota.Excess | None,
-    lines: Sequence[arithmetic.NodeLine],
-    *,
-    never: bool,
+    view: View, decision: place.Decision, excess: quota.Excess | None, names: Sequence[str], *, never: bool
 ) -> Sentence:
     """Quota first: it is met first. For what never fits, the arithmetic of the empty node says why."""
     if excess is not None:
         return headlines.of_limit(excess)
-    decision = answer.decision
-    if never and lines:
-        empty = ever.emptied_decision(decision, [line.node for line in lines])
+    if never and names:
+        empty = ever.emptied_decision(decision, names)
         nearest = arithmetic.near(empty, empty.question.candidates, 1, frozenset())
         if nearest:
             return headlines.of_devices(decision, arithmetic.line(view, empty, nearest[0]), never=True)
-    return headlines.of_devices(decision, lines[0] if lines else None, never=False)
+    return headlines.of_devices(decision, arithmetic.line(view, decision, names[0]) if names else None, never=False)
 
 
 def _lines(

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from hami_platform.domain import fit, quota
+from hami_platform.domain import fit, place, quota
 from hami_platform.domain.fixes import OPERATOR, OWNER, TENANT_ADMIN, Draft, Kind, Scene, Step, merged
 from hami_platform.domain.rows import Changes, NativeRow, PodRow, QuotaRow
 from hami_platform.domain.sentences import Sentence, Value, phrase
 from hami_platform.domain.terms import terms_of
 from hami_platform.domain.view import View
-from hami_platform.domain.what_if import Answer
 
 MOST_ROUNDS = 12
 MOST_PODS = 12
@@ -27,7 +26,7 @@ def raised(scene: Scene) -> Iterator[Draft]:
     for _ in range(MOST_ROUNDS):
         if answer.placement is not None:
             break
-        excess = answer.excess if answer.stops and answer.excess is not None else excess_on_a_node(answer, scene.near)
+        excess = answer.excess if answer.stops else excess_on_a_node(answer.decision, scene.near)
         one = _raise(draft.applied(scene.view, scene.ask)[0], scene.ask.namespace, excess) if excess else None
         if one is None:
             break
@@ -39,7 +38,7 @@ def raised(scene: Scene) -> Iterator[Draft]:
 
 def freed(scene: Scene) -> Iterator[Draft]:
     """A pod of the same scope whose end would give the limit back what this one needs: the smallest."""
-    excess = scene.answer.excess if scene.answer.stops else excess_on_a_node(scene.answer, scene.near)
+    excess = scene.answer.excess if scene.answer.stops else excess_on_a_node(scene.answer.decision, scene.near)
     if excess is None or excess.resource not in quota.SUMS:
         return
     enough = excess.used + excess.asked - excess.limit
@@ -69,9 +68,9 @@ def _once(steps: tuple[Step, ...], more: tuple[Step, ...]) -> tuple[Step, ...]:
     return (*(step for step in steps if step.target not in targets), *more)
 
 
-def excess_on_a_node(answer: Answer, names: Iterable[str]) -> quota.Excess | None:
+def excess_on_a_node(decision: place.Decision, names: Iterable[str]) -> quota.Excess | None:
     """The limit that stands in the way of one of these nodes, on which the pod would fit but for quota."""
-    question = answer.decision.question
+    question = decision.question
     if not question.headroom.enforced or not question.headroom.rules:
         return None
     free = terms_of(question.request, question.defaults, quota.UNLIMITED, question.terms.strategies)

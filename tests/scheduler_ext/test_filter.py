@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from accounting import live_view
 from accounting.models import Refusal, Trace
-from accounting.services import cluster_api, quotas
+from accounting.services import cluster_api, quotas, what_if
 from hami_platform import env
 from hami_platform.domain import quota
 from scheduler_ext import background, events
@@ -106,18 +107,42 @@ def test_a_refusal_for_quota_says_why_each_node_refuses(world: World) -> None:
     assert answer["FailedNodes"] == {"n1": "2/2 ResourceQuotaNotFit", "gone": "node unregistered"}
 
 
+def told_of(world: World, made: dict[str, Any], *nodes: str) -> list[events.PodEvent]:
+    """The events of one call of `/filter`."""
+    told: list[events.PodEvent] = []
+    with background.diverted(lambda queue, item: told.extend(item.events()) if queue == "pod-events" else None):
+        world.filter(made, *nodes)
+    return told
+
+
 def test_each_reason_of_a_refusal_is_an_event_with_its_nodes(world: World) -> None:
     world.node("n2", cards=1)
     world.compare()
     made = world.create(pod("p", container(gpu=2, gpumem=30000)))
-    told: list[events.PodEvent] = []
-    with background.diverted(lambda queue, item: told.extend(item.events()) if queue == "pod-events" else None):
-        world.filter(made, "n1", "n2", "gone")
-    assert [one.message for one in told] == [
+    told = told_of(world, made, "n1", "n2", "gone")
+    assert [one.message for one in told[:2]] == [
         "no available node, 3 nodes do not meet",
         "1 nodes CardInsufficientMemory(n1)",
     ]
+    assert told[2].message.startswith("Needs 30000 MiB on each of 2 devices of one node; even when nothing runs")
     assert {(one.reason, one.type) for one in told} == {("FilteringFailed", "Warning")}
+
+
+def test_an_event_says_what_page_and_command_say(world: World) -> None:
+    quotas.quota_set(namespace="nlp", limits=quota.Limits(memory_mib=2000), reason="t", actor="t")
+    for name, asks in (("limited", {"gpumem": 4000}), ("large", {"gpumem": 30000})):
+        made = world.create(pod(name, container(gpu=1, **asks)))
+        told = told_of(world, made, "n1")
+        view = live_view.live().refresh()
+        waits = view.pod(made["metadata"]["uid"])
+        assert waits is not None
+        assert told[-1].message == str(what_if.explain_pod(view, waits).headline)
+
+
+def test_strict_hami_tells_hamis_events_only(world: World) -> None:
+    made = world.create(pod("p", container(gpu=1, gpumem=30000)))
+    with env.override(strict_hami=True):
+        assert len(told_of(world, made, "n1")) == 2
 
 
 def test_h62_a_refusal_is_kept_with_numbers_and_per_node_detail(world: World) -> None:
