@@ -63,6 +63,9 @@ def rows(database_url: str, query: str) -> list[tuple[Any, ...]]:
 HELD = """SELECT coalesce(sum(s.memory_mib), 0), count(DISTINCT p.id) FROM accounting_pod p
 JOIN accounting_share s ON s.pod_id = p.id WHERE p.state IN ('reserved', 'binding', 'bound', 'running')"""
 
+HELD_BY = HELD + " AND p.namespace = '{}'"
+"""The same of one namespace."""
+
 TWICE = "SELECT uid FROM accounting_pod GROUP BY uid HAVING count(*) > 1"
 
 OVER = """SELECT d.uuid, sum(s.memory_mib), d.memory_mib
