@@ -15,7 +15,7 @@ from hami_platform.domain.what_if import Answer, Ask
 
 NAMESPACE = "nlp"
 TENANT = TenantRow(1, "labs")
-USER = 999
+USER = 1_000_000
 
 
 def view_of(*states: NodeState, limits: Limits | None = None, used_mib: int = 0) -> View:
