@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -137,6 +138,7 @@ def cards_of(settings: env.Settings, tuned_: tuning.Tuning, environ: Mapping[str
         found = inventory.FileInventory(Path(settings.inventory_file))
     else:
         policy = xids.policy(environ.get("DP_DISABLE_HEALTHCHECKS", ""), environ.get("DP_ENABLE_HEALTHCHECKS", ""))
+        nvml.preload(Path(settings.driver_root_inside))
         found = nvml.NvmlInventory(
             policy, memory_mib=tuned_.memory_mib, limit_c=settings.temperature_limit_c, profiles=tuned_.profiles
         )
@@ -147,6 +149,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Exit status: 0 after a clean stop, 1 after a fault, 2 for settings that cannot be used."""
     stop = loops.Stop()
     _stop_on_signals(stop)
+    again = _again_on_hangup(stop, arguments, environ)
     try:
         flags, ignored = env_flags.variables_of(arguments)
         settings = env.load({**environ, **flags})
@@ -171,7 +174,34 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     if ignored:
         logs.get(__name__).info("flags_without_effect", flags=",".join(ignored))
     with record:
-        return agent.Agent(options, cards, kube, stop).run()
+        status = agent.Agent(options, cards, kube, stop).run()
+    if again.is_set() and not status:
+        os.execv(sys.executable, [sys.executable, "-m", "deviceplugin", *arguments])  # noqa: S606 - itself
+    return status
+
+
+def _again_on_hangup(stop: loops.Stop, arguments: Sequence[str], environ: Mapping[str, str]) -> threading.Event:
+    """SIGHUP begins anew with the files as they are now, as in HAMi; files that cannot be used change nothing.
+
+    The answer is set once the agent is to begin again after it has stopped.
+    """
+    again = threading.Event()
+
+    def look() -> None:
+        try:
+            settings = env.load({**environ, **env_flags.variables_of(arguments)[0]})
+            options_of(settings, tuned(settings))
+        except env.BadSettingsError as error:
+            logs.get(__name__).error("not_begun_anew", error=str(error))
+        else:
+            again.set()
+            stop.ask()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=look, name="hangup", daemon=True).start()
+
+    signal.signal(signal.SIGHUP, asked)
+    return again
 
 
 def _stop_on_signals(stop: loops.Stop) -> None:

@@ -8,6 +8,7 @@ Source of calls and constants: NVML API reference, NVIDIA driver 535 and later.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import threading
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from deviceplugin import inventory, mig_profiles, nvml_links, nvml_mig, nvml_use, vitals, xids
+from deviceplugin import driver_files, inventory, mig_profiles, nvml_links, nvml_mig, nvml_use, vitals, xids
 from deviceplugin.monitor_use import CardUse
 from hami_platform import logs
 from hami_platform.domain import devices
@@ -31,6 +32,8 @@ WHOLE_CARD = 0xFFFFFFFF
 
 SILENT_SCANS = 12
 """Scans with a silent card after which the library is opened anew: a card that was reset answers only then."""
+
+LIBRARY = "libnvidia-ml.so.1"
 
 AILMENT_SILENT = "it does not answer"
 
@@ -277,6 +280,19 @@ class NvmlInventory:
         except self._nvml.NVMLError:
             return None
         return (mask & -mask).bit_length() - 1 if mask else None
+
+
+def preload(root: Path) -> None:
+    """Load the driver's library from below another root, if it is there: the loader then gives it to the bindings.
+
+    For nodes whose driver is installed elsewhere than where the loader looks.
+    """
+    for folder in driver_files.LIBRARY_FOLDERS:
+        path = root / folder / LIBRARY
+        if path.exists():
+            ctypes.CDLL(str(path))
+            log.info("library_found", path=str(path))
+            return
 
 
 def _kernel_name(bus_id: str) -> str:

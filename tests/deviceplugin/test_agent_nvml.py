@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deviceplugin import __main__ as agent_process
+from deviceplugin import loops, nvml
 from hami_platform.kube import calls
 from tests.deviceplugin import nvml_stub
 from tests.deviceplugin.builders import GPU_A, GPU_B, row
 from tests.deviceplugin.driver import Driver
 from tests.deviceplugin.nvml_stub import Gpu
-from tests.deviceplugin.process import Rig, until
+from tests.deviceplugin.process import ROOT, Rig, until
 from tests.deviceplugin.stub_kubelet import StubKubelet
 
 MIG = ("mig 1", *nvml_stub.A100_40GB)
@@ -100,3 +106,50 @@ def test_an_operators_instances_are_a_resource_of_their_own(node: Node) -> None:
     node.stub.wait(lambda k: len(k.requests) == 2)
     assert {request.resource_name for request in node.stub.requests} == {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}
     assert set(until(node.registered)) == {GPU_B}
+
+
+def test_a_hangup_reads_hamis_files_again(node: Node) -> None:
+    config = node.rig.folder / "config.json"
+    config.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [0]}}]}')
+    node.start(HAMI_NODE_CONFIG_FILE=str(config))
+    assert set(until(node.registered)) == {GPU_B}
+    assert node.rig.process is not None
+    pid = node.rig.process.pid
+
+    config.write_text('{"nodeconfig": []}')
+    lists = len(node.stub.lists)
+    node.rig.process.send_signal(signal.SIGHUP)
+    node.stub.wait(lambda k: len(k.lists) > lists)
+    until(lambda: set(node.registered()) == {GPU_A, GPU_B})
+    assert node.rig.process.pid == pid
+    assert node.rig.process.poll() is None
+
+
+@pytest.mark.parametrize("text, begins", [("{", False), ('{"nodeconfig": []}', True)])
+def test_files_that_cannot_be_used_change_nothing_at_a_hangup(tmp_path: Path, text: str, begins: bool) -> None:
+    (tmp_path / "config.json").write_text(text)
+    stop, before = loops.Stop(), signal.getsignal(signal.SIGHUP)
+    environ = {"HAMI_NODE_NAME": "n1", "HAMI_NODE_CONFIG_FILE": str(tmp_path / "config.json")}
+    try:
+        again = agent_process._again_on_hangup(stop, (), environ)
+        signal.raise_signal(signal.SIGHUP)
+        for thread in threading.enumerate():
+            if thread.name == "hangup":
+                thread.join(10)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (again.is_set(), stop.event.is_set()) == (begins, begins)
+
+
+def test_the_drivers_library_is_found_below_its_own_root(tmp_path: Path) -> None:
+    folder = tmp_path / "usr/lib64"
+    folder.mkdir(parents=True)
+    (folder / nvml.LIBRARY).write_bytes((nvml_stub.build() / nvml.LIBRARY).read_bytes())
+    scenario = nvml_stub.write(tmp_path / "scenario", Gpu(GPU_A))
+    program = (
+        "import pathlib, sys; from deviceplugin import nvml; nvml.preload(pathlib.Path(sys.argv[1])); "
+        "print(nvml.NvmlInventory().scan()[0].uuid)"
+    )
+    environ = {**os.environ, nvml_stub.SCENARIO: str(scenario)}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    assert subprocess.check_output(command, cwd=ROOT, env=environ, text=True).splitlines()[-1] == GPU_A
