@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.core.management import call_command
+from django.db.models.signals import post_migrate
 
 
 class AccountingConfig(AppConfig):
@@ -16,3 +20,9 @@ class AccountingConfig(AppConfig):
         from hami_platform import celery  # noqa: F401  (Celery must not load before the app registry)
 
         meters.register()
+        post_migrate.connect(_cache_table, sender=self)
+
+
+def _cache_table(using: str, **_: Any) -> None:
+    """Where the cache is the database, sign-in limits and sessions need its table as much as ours."""
+    call_command("createcachetable", database=using, verbosity=0)

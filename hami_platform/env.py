@@ -41,7 +41,8 @@ class Settings(env_monitor.MonitorSettings):
     metrics_bind: values.Address | None = row(
         values.optional_address,
         "",
-        "Plain HTTP listener for /metrics alone, for processes without another listener. Empty: none. HAMi: `:9395`.",
+        "Plain HTTP listener for /metrics alone; of several workers one has it. Webhook and extender show them "
+        "where they listen, too. Empty: none. HAMi: `:9395`.",
         flags=("metrics-bind-address",),
     )
     cluster_metrics: str = row(
@@ -102,11 +103,21 @@ class Settings(env_monitor.MonitorSettings):
     oidc_server_url: str = row(values.text, "", "Issuer of the OpenID Connect provider. Empty: local accounts only.")
     oidc_client_id: str = row(values.text, "", "Client id at the provider.")
     oidc_client_secret: str = row(values.text, "", "Client secret at the provider.", secret=True)
+    oidc_groups_claim: str = row(
+        values.text, "groups", "Claim with the person's groups; at each sign-in she is in those that exist here."
+    )
     internal_token: str = row(
         values.text,
         "",
         "Bearer token by which agents and /refit prove who they are. Empty: those endpoints refuse.",
         secret=True,
+    )
+
+    rest_requests_per_minute: int = row(
+        values.integer(0),
+        "1200",
+        "REST requests per minute of one account, or one address without an account; each web worker counts for itself."
+        " Half of them may come at once. 0: no bound.",
     )
 
     # -- Listeners
@@ -115,7 +126,7 @@ class Settings(env_monitor.MonitorSettings):
     extender_bind: values.Address = row(
         values.address,
         "127.0.0.1:9444",
-        "Scheduler extender; beyond loopback only with client certificates.",
+        "Scheduler extender; beyond loopback only with client certificates or tokens.",
         flags=("extender-bind",),
     )
     tls_cert_file: str = row(
@@ -125,11 +136,21 @@ class Settings(env_monitor.MonitorSettings):
     tls_client_ca_file: str = row(
         values.text, "", "Clients of the extender must present a certificate of this authority."
     )
+    webhook_client_ca_file: str = row(
+        values.text, "", "Callers of the webhook's listener must present a certificate of this authority. Empty: none."
+    )
+    extender_token_users: tuple[str, ...] = row(
+        values.words,
+        "",
+        "Users or groups who may call the extender, by a bearer token that TokenReview knows. Empty: no token is asked.",
+    )
     tls_names: tuple[str, ...] = row(
         values.words, "localhost,127.0.0.1", "Names and addresses in a self-made certificate."
     )
     listener_workers: int = row(values.integer(1, 64), "1", "Worker processes of a listener.")
-    listener_threads: int = row(values.integer(1, 1024), "128", "Threads of each worker.")
+    listener_threads: int = row(
+        values.integer(1, 1024), "256", "Threads of each worker; binds that wait for a node take half of them at most."
+    )
 
     # -- Kubernetes
     kubeconfig: str = row(
@@ -318,8 +339,12 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "HAMI_DATABASE_POOL_MAX: must not be below HAMI_DATABASE_POOL_MIN"
     if settings.role == "web" and settings.database_url and settings.database_url.postgres and not settings.secret_key:
         yield "HAMI_SECRET_KEY: required for the web role on PostgreSQL, since its replicas must share it"
-    if settings.role == "extender" and not settings.extender_bind.loopback and not settings.tls_client_ca_file:
-        yield "HAMI_EXTENDER_BIND: beyond loopback needs HAMI_TLS_CLIENT_CA_FILE, or anybody could bind pods"
+    proof = settings.tls_client_ca_file or settings.extender_token_users
+    if settings.role == "extender" and not settings.extender_bind.loopback and not proof:
+        yield (
+            "HAMI_EXTENDER_BIND: beyond loopback needs HAMI_TLS_CLIENT_CA_FILE or HAMI_EXTENDER_TOKEN_USERS,"
+            " or anybody could bind pods"
+        )
 
 
 _current: Settings | None = None

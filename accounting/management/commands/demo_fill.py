@@ -14,7 +14,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from accounting import ledger
@@ -54,7 +53,6 @@ class Command(BaseCommand):
         if not env.current().demo:
             raise CommandError("HAMI_DEMO is off: this writes made-up data, which no real installation should have")
         asked = json.loads(pathlib.Path(options["scenario"]).read_text(encoding="utf-8"))
-        call_command("createcachetable", verbosity=0)
         with ledger.transaction(cause="demo_fill", actor=""):
             _scopes(asked)
             _users(asked)
