@@ -68,12 +68,13 @@ def tls(settings: env.Settings, role: str) -> Tls | None:
     get a self-made certificate. Keys in another form than PKCS#8 are converted into the state folder.
     """
     folder = pathlib.Path(settings.state_dir).resolve() / "tls"
-    wants_client = role == "extender" and settings.tls_client_ca_file
-    client_ca = pathlib.Path(settings.tls_client_ca_file) if wants_client else None
+    authority = {"extender": settings.tls_client_ca_file, "webhook": settings.webhook_client_ca_file}.get(role, "")
+    client_ca = pathlib.Path(authority) if authority else None
+    remote = role == "extender" and not settings.extender_bind.loopback
     if settings.tls_cert_file:
         key = certs.pkcs8(pathlib.Path(settings.tls_key_file), folder / f"{role}-pkcs8.pem")
         return Tls(pathlib.Path(settings.tls_cert_file), key, client_ca)
-    if role == "webhook" or client_ca is not None:
+    if role == "webhook" or client_ca is not None or remote:
         pair = certs.server(folder, role, settings.tls_names)
         return Tls(pair.cert, pair.key, client_ca)
     return None

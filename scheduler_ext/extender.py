@@ -19,7 +19,7 @@ from accounting import ledger
 from accounting.services import cluster_api, device_config, placements, seen
 from hami_platform import env, logs, metrics
 from hami_platform.domain import place
-from scheduler_ext import binder, edge, events, filter_events, node_queue, protocol, traces, versions
+from scheduler_ext import binder, callers, edge, events, filter_events, node_queue, protocol, traces, versions
 
 _log = logs.get(__name__)
 _filter_s = metrics.histogram(
@@ -45,7 +45,9 @@ class FilterView(edge.MachineView):
     limit = protocol.FILTER_LIMIT
 
     def post(self, request: Request) -> Response:
-        """Always 200; what went wrong is in `Error`."""
+        """200 and what went wrong in `Error`, but for callers that may not ask."""
+        if (stranger := callers.refused(request)) is not None:
+            return stranger
         began = time.monotonic()
         try:
             verdict, result = filter_pod(protocol.filter_args(self.body(request)))
@@ -169,7 +171,9 @@ class BindView(edge.MachineView):
     limit = protocol.BIND_LIMIT
 
     def post(self, request: Request) -> Response:
-        """Always 200; an empty `Error` means that the pod is bound."""
+        """200, and the pod is bound where `Error` is empty; but for callers that may not ask."""
+        if (stranger := callers.refused(request)) is not None:
+            return stranger
         began = time.monotonic()
         try:
             args = protocol.bind_args(self.body(request))

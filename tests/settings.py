@@ -23,6 +23,7 @@ os.environ["HAMI_SECRET_KEY"] = "only for tests"
 # A test may rest inside a transaction or be slowed down by its neighbours; those about the limits set their own.
 os.environ["HAMI_STATEMENT_TIMEOUT"] = "60s"
 os.environ["HAMI_IDLE_TRANSACTION_TIMEOUT"] = "60s"
+os.environ["HAMI_REST_REQUESTS_PER_MINUTE"] = "0"
 if os.environ.get("TEST_LEDGER") == "postgres":
     os.environ["HAMI_DATABASE_URL"] = servers.postgres_url()
 

@@ -12,13 +12,13 @@ from knox.auth import TokenAuthentication
 from rest_framework import authentication, generics, pagination, permissions, views
 from rest_framework.request import Request
 
-from accounting.api import problems
+from accounting.api import limits, problems
 from accounting.models import ApiToken
 from accounting.selectors import access
 from accounting.services import people
 from hami_platform import env
 
-INTERNAL = "internal"
+INTERNAL = limits.INTERNAL
 """What stands for the shared token where a request carries its token."""
 
 
@@ -97,10 +97,19 @@ class Endpoint(views.APIView):
     schema: Any = problems.ProblemSchema()
     permission_classes: Any = (permissions.IsAuthenticated, Scoped)
     authentication_classes: Any = (TokenAuthentication, authentication.SessionAuthentication)
+    throttle_classes: Any = (limits.PerCaller,)
+    rate_limit: dict[str, str] | None = None
 
     def get_exception_handler(self) -> Any:
         """Problems, not DRF's own shapes."""
         return problems.handler
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Every answer tells the caller what is left of its limit."""
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        for name, text in (self.rate_limit or {}).items():
+            answer[name] = text
+        return answer
 
     @property
     def reach(self) -> access.Reach:

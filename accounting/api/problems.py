@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -54,6 +55,9 @@ def handler(fault: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(fault, exceptions.APIException):
         asked: str | None = getattr(fault, "auth_header", None)
         headers = {"WWW-Authenticate": asked} if asked else {}
+        wait_s: float | None = getattr(fault, "wait", None)  # of a Throttled, which is not typed so
+        if wait_s is not None:
+            headers["Retry-After"] = str(math.ceil(wait_s))
         return problem(fault.status_code, str(fault.detail), headers=headers)
     return None
 

@@ -127,6 +127,30 @@ def test_an_extender_with_a_client_authority_refuses_strangers(tmp_path: pathlib
             listener.status("/no-such-path", trusting(tmp_path / "tls"))
 
 
+def test_a_webhook_with_a_client_authority_refuses_strangers(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "tls"
+    authority = certs.authority(folder)
+    friend = certs.client(folder, "kube-apiserver")
+    with running("webhook", tmp_path, HAMI_WEBHOOK_CLIENT_CA_FILE=str(authority.cert)) as listener:
+        known = trusting(tmp_path / "tls")
+        known.load_cert_chain(friend.cert, friend.key)
+        assert listener.status("/no-such-path", known) == 404
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            listener.status("/no-such-path", trusting(tmp_path / "tls"))
+
+
+@pytest.mark.parametrize("proof", [{}, {"HAMI_EXTENDER_TOKEN_USERS": "scheduler"}], ids=["nothing", "tokens"])
+def test_an_extender_beyond_loopback_needs_a_proof_and_speaks_tls(
+    tmp_path: pathlib.Path, proof: dict[str, str]
+) -> None:
+    given = {"HAMI_STATE_DIR": str(tmp_path), "HAMI_ROLE": "extender", "HAMI_EXTENDER_BIND": ":9444", **proof}
+    if not proof:
+        with pytest.raises(env.BadSettingsError, match="HAMI_EXTENDER_TOKEN_USERS"):
+            env.load(given)
+        return
+    assert listeners.tls(env.load(given), "extender") is not None
+
+
 def test_the_console_logs_requests_without_their_query(tmp_path: pathlib.Path) -> None:
     with running("web", tmp_path) as listener:
         assert listener.status("/no-such-path?token=hunter2") == 404

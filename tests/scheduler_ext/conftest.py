@@ -9,7 +9,7 @@ import pytest
 
 from accounting import ledger, live_view
 from accounting.services import cluster_api
-from scheduler_ext import extender
+from scheduler_ext import callers, extender
 from tests.scheduler_ext.world import World
 
 
@@ -19,6 +19,7 @@ def forget() -> None:
     live_view.forget()
     cluster_api.cluster_api_use(None)
     extender.the_binder.cache_clear()
+    callers.names.forget()
 
 
 @pytest.fixture(autouse=True)
