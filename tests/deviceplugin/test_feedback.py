@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deviceplugin import feedback, region, region_files
 from deviceplugin.feedback import Member
@@ -189,3 +191,46 @@ def test_a_second_card_decides_for_itself(tmp_path: Path) -> None:
         here.round(1001)
         there.round(1001)
         assert there.launch(0, 1001) == "free"
+
+
+def by_the_book(members: Sequence[Member]) -> list[Words]:
+    """HAMi's two passes word for word, over arrays, for libraries that mark every launch in recent_kernel alone."""
+    recents = [m.words.recent - 1 if m.words.recent > 0 else m.words.recent for m in members]
+    active: dict[str, list[int]] = {uuid: [0] * 10 for m in members for uuid in m.uuids}
+    for m, recent in zip(members, recents, strict=True):
+        for uuid in m.uuids:
+            if recent > 0 and m.priority >= 0:
+                active[uuid][m.priority] += 1
+    decided = []
+    for m, recent in zip(members, recents, strict=True):
+        first = any(active[uuid][p] for uuid in m.uuids for p in range(max(0, m.priority)))
+        crowd = any(m.priority >= 0 and active[uuid][m.priority] > 1 for uuid in m.uuids)
+        now = -1 if first and recent >= 0 else 0 if not first and recent < 0 else recent
+        decided.append(Words(now, int(first or crowd)))
+    return decided
+
+
+MEMBERS = st.builds(
+    member,
+    priority=st.integers(-2, 9),
+    recent=st.integers(-3, 3),
+    switch=st.integers(0, 1),
+    last=st.just(0),
+    uuids=st.lists(st.sampled_from("abc"), unique=True, max_size=3),
+)
+
+
+@given(st.lists(MEMBERS, max_size=6))
+def test_without_times_of_launches_it_decides_as_hami(members: list[Member]) -> None:
+    assert decided(*members) == by_the_book(members)
+
+
+@given(st.lists(MEMBERS, max_size=6), st.integers(0, 9))
+def test_who_goes_first_is_never_blocked(members: list[Member], launched: int) -> None:
+    """Of those that launch on a card, none of the best priority there waits."""
+    if not members:
+        return
+    members[launched % len(members)] = member(priority=0, recent=2, uuids="abc")
+    for one, words in zip(members, decided(*members), strict=True):
+        if one.priority <= 0:
+            assert words.recent >= 0
