@@ -18,7 +18,7 @@ from accounting.models import Pod, PodState
 from accounting.services import adoption, claims, device_config, pod_rows, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform import env
-from hami_platform.domain import place
+from hami_platform.domain import crowd, place
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.quota import Excess
 from hami_platform.domain.reasons import Reason
@@ -101,7 +101,7 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
     if _waits_for_quota(view, row, seen):
         return _refusals.keep(seen.uid, asked, _with_reasons(view, _no_claim(view, row, seen), seen, candidates))
     if row is not None and row.state != PodState.WAITING:
-        decision = _decide(view, row, seen, candidates)
+        decision = _decide_uncrowded(view, row, seen, candidates)
         if decision.placement is None and row.state == PodState.CLAIMED:
             return _refusals.keep(seen.uid, asked, FilterAnswer(decision=decision, revision=view.clock.revision))
     else:
@@ -198,6 +198,16 @@ def _no_claim(view: View, row: PodRow | None, seen: PodSeen) -> FilterAnswer:
     return FilterAnswer(quota=text, revision=view.clock.revision, excess=verdict.excess)
 
 
+def _decide_uncrowded(view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str]) -> place.Decision:
+    """A node at which pods stand in line for their bind only if no other one does. HAMi does not look at that."""
+    others = candidates if env.current().strict_hami else crowd.uncrowded(view, candidates)
+    if others is not candidates:
+        decision = _decide(view, row, seen, others)
+        if decision.placement is not None:
+            return decision
+    return _decide(view, row, seen, candidates)
+
+
 def _decide_again(
     view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str], stale: place.Decision | None
 ) -> place.Decision:
@@ -206,7 +216,7 @@ def _decide_again(
         same = _decide(view, row, seen, [stale.placement.node])
         if same.placement is not None:
             return same
-    return _decide(view, row, seen, candidates)
+    return _decide_uncrowded(view, row, seen, candidates)
 
 
 def _decide(

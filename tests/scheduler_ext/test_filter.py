@@ -198,3 +198,20 @@ def test_a_broken_filter_body_is_answered_in_band(world: World, body: bytes) -> 
     answer = world.post("/filter", body)
     assert answer["Error"]
     assert answer["NodeNames"] is None
+
+
+@pytest.mark.parametrize("strict,last", [(False, "n2"), (True, "n1")])
+def test_a_node_at_which_pods_stand_in_line_for_their_bind_is_passed_over(
+    world: World, strict: bool, last: str
+) -> None:
+    world.node("n2")
+    world.compare()
+    nodes = []
+    with env.override(node_scheduler_policy="binpack", strict_hami=strict):
+        for number in range(5):
+            made = world.create(pod(f"p{number}"))
+            nodes += world.filter(made, "n1", "n2")["NodeNames"]
+            if not number:
+                assert world.bind(made, nodes[0]) == ""
+    assert nodes == ["n1"] * 4 + [last]
+    assert world.filter(world.create(pod("only")), "n1")["NodeNames"] == ["n1"], "where it fits on no other one"
