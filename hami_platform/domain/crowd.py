@@ -31,6 +31,7 @@ def uncrowded(view: View, candidates: Sequence[str]) -> Sequence[str]:
 
 
 def _has_line(view: View, node: str) -> bool:
+    holder = view.locks[node].pod_uid  # bound already, perhaps, and not yet allocated
     rows = (view.pods[one] for one in view.pods_by_node.get(node, ()))
-    waiting = (row for row in rows if row.state in HOLDS_PEAK)
-    return len(list(islice(waiting, LINE))) == LINE
+    behind = (row for row in rows if row.state in HOLDS_PEAK and row.uid != holder)
+    return len(list(islice(behind, LINE - 1))) == LINE - 1
