@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from hami_platform.domain import conditions, mig, place, trial, walk
+from hami_platform.domain import conditions, mig, place, quota, trial, walk
 from hami_platform.domain.devices import ContainerKind, Held
 from hami_platform.domain.nodes import MAX_CORE_PERCENT, MIG, NodeState, needs
 from hami_platform.domain.reasons import Reason, Rejection
@@ -196,13 +196,25 @@ def _refuses(
         reason = Reason.CARD_UUID_MISMATCH
     reason = reason or conditions.sharing(device, t.slots, mutex=own.policy.mutex)
     reason = reason or own.strategy.room(device, t, memory_mib=memory_mib, core_percent=core_percent)
-    if reason is None and device.mode == MIG and mig.instance(device, memory_mib, t.mig) is None:
-        reason = Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
-    if reason is None and terms.gate is not None and device.mode != MIG:
+    if reason is None and device.mode == MIG:
+        return _refuses_instance(t, memory_mib, terms)
+    if reason is None and terms.gate is not None:
         kind = (device.model, device.memory_mib)
         cores = min(ask.core_percent, MAX_CORE_PERCENT)
         reason = Reason.RESOURCE_QUOTA_NOT_FIT if terms.gate.refuses_first(ask, kind, cores) else None
     return reason
+
+
+def _refuses_instance(t: trial.Trial, memory_mib: int, terms: Terms) -> Reason | None:
+    """Of a card in MIG mode: what the instance that it would give takes can be more than what is asked."""
+    found = mig.instance(t.device, memory_mib, t.mig)
+    if found is None:
+        return Reason.CARD_MIG_TOPOLOGY_INFEASIBLE
+    profile = found[0]
+    amounts = quota.Amounts(1, profile.memory_mib, profile.core_percent)
+    charge = quota.Charge(t.device.vendor, t.device.model, amounts, profile.memory_mib)
+    refused = terms.gate is not None and quota.excess(terms.gate.headroom, (charge,)) is not None
+    return Reason.RESOURCE_QUOTA_NOT_FIT if refused else None
 
 
 def _holders(view: View, node: str) -> Mapping[tuple[str, str], tuple[Holder, ...]]:

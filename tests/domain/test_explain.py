@@ -135,6 +135,14 @@ def test_no_node_never_fits() -> None:
     assert (found.verdict, str(found.headline)) == (Verdict.NEVER_FITS, "No node is registered that could be asked.")
 
 
+def test_a_mig_card_refused_for_quota_is_not_called_good() -> None:
+    """The smallest instance is larger than what is asked."""
+    view = view_of(builders.node("m1", builders.mig_state()), limits=Limits(memory_mib=4000))
+    found = explain.explain(view, Ask(NAMESPACE, pod(ask(memory_mib=3000))), decide)
+    assert found.nodes[0].reason is Reason.RESOURCE_QUOTA_NOT_FIT
+    assert [card.reason for card in found.nodes[0].cards] == [Reason.RESOURCE_QUOTA_NOT_FIT]
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_a_sentence(reason: Reason) -> None:
     from hami_platform.domain import arithmetic, headlines
