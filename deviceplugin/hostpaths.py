@@ -6,11 +6,11 @@ Must not know: Kubernetes, or what the mounts are for.
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 from pathlib import Path
 
-from deviceplugin import grants
+from deviceplugin import grants, removal
 
 OPTIONAL = ("license", "vgpuvalidator")
 _EVERYONE = 0o777
@@ -57,13 +57,8 @@ def ensure(path: str) -> None:
         raise HostPathError(f"cannot prepare {path}: {error.strerror}") from error
 
 
-def remove(path: Path) -> None:
-    """Remove a container's directory, as far as that is possible."""
-    shutil.rmtree(path, ignore_errors=True)
-
-
 def _open_directory(path: Path, *, fresh: bool) -> None:
-    if fresh and path.exists():
-        shutil.rmtree(path)
+    if fresh and not removal.remove(path):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
     path.mkdir(parents=True, exist_ok=True)
     os.chmod(path, _EVERYONE)

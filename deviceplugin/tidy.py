@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from deviceplugin import by_checkpoint, checkpoint, hostpaths, inventory, patience, region_files
+from deviceplugin import by_checkpoint, checkpoint, inventory, patience, region_files, removal
 from hami_platform import logs
 from hami_platform.kube import api, calls, errors, objects
 
@@ -71,11 +71,10 @@ class Tidier:
         if not found or (not uids and not self._is_ours()):
             return
         for path in found:
-            hostpaths.remove(path)
-            if path.exists():
-                log.warning("directory_not_removed", path=str(path))
-            else:
+            if removal.remove(path):
                 log.info("directory_removed", path=str(path))
+            else:
+                log.warning("directory_not_removed", path=str(path))
 
     def _is_ours(self) -> bool:
         """Whether there is such a node: under a wrong name every list is empty, and what runs looks left behind."""

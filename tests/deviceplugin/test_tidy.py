@@ -14,6 +14,7 @@ from hami_platform.domain import devices
 from hami_platform.kube import errors
 from tests.deviceplugin.builders import GPU_A, NODE, node, pod
 from tests.deviceplugin.cluster import Cluster
+from tests.deviceplugin.test_removal import deep
 
 NOW_S = 1_800_000_000.0
 QUIET_S = 300.0
@@ -131,3 +132,13 @@ def test_a_link_in_place_of_a_directory_is_no_containers(tmp_path: Path) -> None
     (bench.directories / "uid-gone_main").symlink_to(target)
     bench.tidier.step()
     assert (target / "a.cache").exists()
+
+
+def test_what_a_container_buried_deep_does_not_end_the_agent(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Cluster(pod()))
+    bench.directories.mkdir()
+    path = bench.directories / "uid-gone_main"
+    deep(path, 1100)
+    os.utime(path, (0, 0))
+    bench.tidier.step()
+    assert not path.exists()
