@@ -25,6 +25,14 @@ def sockets() -> Iterator[Path]:
 
 
 @pytest.fixture
+def light() -> Iterator[Path]:
+    """A folder in memory where there is such a thing: for thousands of directories."""
+    memory = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def rig(tmp_path: Path, sockets: Path) -> Iterator[Rig]:
     with contextlib.ExitStack() as stack:
         web = Web()

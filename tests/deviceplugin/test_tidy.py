@@ -134,8 +134,8 @@ def test_a_link_in_place_of_a_directory_is_no_containers(tmp_path: Path) -> None
     assert (target / "a.cache").exists()
 
 
-def test_what_a_container_buried_deep_does_not_end_the_agent(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Cluster(pod()))
+def test_what_a_container_buried_deep_does_not_end_the_agent(light: Path) -> None:
+    bench = Bench(light, Cluster(pod()))
     bench.directories.mkdir()
     path = bench.directories / "uid-gone_main"
     deep(path, 1100)
