@@ -27,7 +27,7 @@ def sockets() -> Iterator[Path]:
 @pytest.fixture
 def light() -> Iterator[Path]:
     """A folder in memory where there is such a thing: for thousands of directories."""
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
 
