@@ -122,6 +122,8 @@ class Chip:
 
 def declare_all(values: Any) -> tuple[base.Vendor, ...]:
     """A vendor for each chip of the configuration's section. Raises ConfigError."""
+    if isinstance(values, list):  # as HAMi wrote it before there was a switch for all chips
+        values = {"configs": values}
     config = section.section(CONFIG_KEY, values)
     chips = section.entries(f"{CONFIG_KEY}.configs", config.values.get("configs", CHIPS))
     everywhere = config.flag("hamiVnpuCore")

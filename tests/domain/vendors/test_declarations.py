@@ -102,3 +102,14 @@ def test_h05_a_negative_count_of_any_vendor_is_refused_by_name() -> None:
     for vendor in CONFIG.vendors:
         with pytest.raises(errors.RequestError, match=f"container a: {vendor.resources.count}"):
             parse.pod_request(pod(a={vendor.resources.count: "-1"}), CONFIG)
+
+
+def test_ascend_chips_may_stand_in_a_list_as_in_older_configurations() -> None:
+    chip = {
+        "commonWord": "Ascend910A", "chipName": "910A", "resourceName": "huawei.com/Ascend910A",
+        "resourceMemoryName": "huawei.com/Ascend910A-memory", "memoryAllocatable": 32768, "memoryCapacity": 32768,
+        "templates": [{"name": "vir02", "memory": 2184, "aiCore": 2}],
+    }  # fmt: skip
+    old, new = (registry.device_config({"vnpus": section}) for section in ([chip], {"configs": [chip]}))
+    assert [one.resources for one in old.vendors] == [one.resources for one in new.vendors]
+    assert [one.word for one in old.vendors] == ["Ascend910A"]
