@@ -24,7 +24,7 @@ from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
-from scheduler_ext import background, binding_labels, lock_watch, node_lock, node_queue, protocol, versions
+from scheduler_ext import background, binding_labels, hami_meters, lock_watch, node_lock, node_queue, protocol, versions
 
 T = TypeVar("T")
 
@@ -342,6 +342,7 @@ class Binder:
     def _given_back(self, ask: Ask, plan: bindings.BindingPlan, why: str) -> str:
         """The pod holds its claim alone again, unless a later attempt decides: then its lock is not ours to give."""
         if bindings.binding_returned(uid=ask.uid, attempt=plan.attempt):
+            hami_meters.taken_back(ask.uid)
             self._unlock(ask)
         return why
 

@@ -19,7 +19,18 @@ from accounting import ledger
 from accounting.services import cluster_api, device_config, placements, seen
 from hami_platform import env, logs, metrics
 from hami_platform.domain import place
-from scheduler_ext import binder, callers, edge, events, filter_events, node_queue, protocol, traces, versions
+from scheduler_ext import (
+    binder,
+    callers,
+    edge,
+    events,
+    filter_events,
+    hami_meters,
+    node_queue,
+    protocol,
+    traces,
+    versions,
+)
 
 _log = logs.get(__name__)
 _filter_s = metrics.histogram(
@@ -162,6 +173,10 @@ def _tell(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, na
     )  # fmt: skip
     if verdict == traces.REFUSED:
         _refused.labels(reason or "none").inc()
+    if verdict == traces.PLACED:
+        hami_meters.placed(asked.request.vendors)
+    else:
+        hami_meters.not_placed(asked.request.vendors, fault=verdict == traces.ERROR)
     filter_events.tell(asked, answer, len(names))
 
 
@@ -186,6 +201,8 @@ class BindView(edge.MachineView):
             "bind", verdict=verdict, uid=args.pod_uid, namespace=args.pod_namespace, pod=args.pod_name,
             node=args.node, error=error_text,
         )  # fmt: skip
+        if error_text:
+            hami_meters.not_bound(args.pod_uid, error_text)
         events.tell(_bind_event(args, error_text))
         return Response(protocol.BindResult(error=error_text))
 
