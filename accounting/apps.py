@@ -21,8 +21,19 @@ class AccountingConfig(AppConfig):
 
         meters.register()
         post_migrate.connect(_cache_table, sender=self)
+        _keep_sign_ins()
 
 
 def _cache_table(using: str, **_: Any) -> None:
     """Where the cache is the database, sign-in limits and sessions need its table as much as ours."""
     call_command("createcachetable", database=using, verbosity=0)
+
+
+def _keep_sign_ins() -> None:
+    from django.contrib.auth import signals
+
+    from accounting.services import access_log  # its models are ready only now
+
+    signals.user_logged_in.connect(access_log.signed_in)
+    signals.user_logged_out.connect(access_log.signed_out)
+    signals.user_login_failed.connect(access_log.kept_out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from accounting.admin.console import ReadAdmin, site
-from accounting.models import DeniedAsk, Finding, Journal, Trace
+from accounting.models import AccessRecord, DeniedAsk, Finding, Journal, Trace
 
 
 @admin.register(Journal, site=site)
@@ -42,3 +42,12 @@ class FindingAdmin(ReadAdmin):
     list_display = ("last_seen_at", "kind", "subject", "message", "repaired_at", "repair")
     list_filter = ("kind", ("repaired_at", admin.EmptyFieldListFilter))
     search_fields = ("subject", "message")
+
+
+@admin.register(AccessRecord, site=site)
+class AccessRecordAdmin(ReadAdmin):
+    """Sign-ins, tokens in use, and refused changes."""
+
+    list_display = ("at", "kind", "who", "how", "what", "address", "times")
+    list_filter = ("kind",)
+    search_fields = ("who", "what", "address")

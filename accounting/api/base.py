@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from accounting.api import limits, problems
 from accounting.models import ApiToken
 from accounting.selectors import access
-from accounting.services import people
+from accounting.services import access_log, people
 from hami_platform import env
 
 INTERNAL = limits.INTERNAL
@@ -103,6 +103,17 @@ class Endpoint(views.APIView):
     def get_exception_handler(self) -> Any:
         """Problems, not DRF's own shapes."""
         return problems.handler
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Also keeps that a token was used."""
+        super().initial(request, *args, **kwargs)
+        if isinstance(request.auth, ApiToken):
+            access_log.token_used(
+                digest=request.auth.digest,
+                name=request.auth.name,
+                who=request.user.get_username(),
+                address=str(request.META.get("REMOTE_ADDR", "")),
+            )
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Every answer tells the caller what is left of its limit."""

@@ -4,11 +4,12 @@ from accounting.models.clusters import Clock, Cluster, Journal, ProcessLease
 from accounting.models.inventory import Device, Hold, Node, NodeLiveness
 from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, User
 from accounting.models.pods import NodeLock, Pod, PodState, Refusal, Share
-from accounting.models.records import DeniedAsk, Finding, Trace
+from accounting.models.records import AccessRecord, DeniedAsk, Finding, Trace
 from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
 from accounting.models.usage import Measurement, Price, UsageHour, UsageInterval
 
 __all__ = [
+    "AccessRecord",
     "ApiToken",
     "Clock",
     "Cluster",

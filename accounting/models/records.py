@@ -83,3 +83,36 @@ class Finding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}"
+
+
+class AccessRecord(models.Model):
+    """Somebody came in, was kept out, used a token, or was refused a change; repeats within an hour are one row.
+    Append-only for people."""
+
+    class Kind(models.TextChoices):
+        SIGNED_IN = "signed-in", "signed in"
+        SIGNED_OUT = "signed-out", "signed out"
+        KEPT_OUT = "kept-out", "kept out: wrong name or password"
+        TOKEN = "token", "used a token"
+        REFUSED = "refused", "refused a change"
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=10, choices=Kind)
+    hour = models.DateTimeField()
+    at = models.DateTimeField(help_text="The last time in the hour; database time.")
+    who = models.CharField(max_length=150, blank=True, help_text="Account, as far as it was said.")
+    how = models.CharField(max_length=100, blank=True, help_text="Password, provider, or the token's name.")
+    what = models.CharField(max_length=300, blank=True, help_text="Method and path of a refused change.")
+    address = models.CharField(max_length=64, blank=True, help_text="Of the connection; a proxy's, where there is one.")
+    times = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ("-at", "-id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("cluster", "kind", "hour", "who", "how", "what"), name="access_record_once_an_hour"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.who or 'somebody'} {self.get_kind_display()}"

@@ -6,7 +6,18 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from accounting import ledger
-from accounting.models import Clock, DeniedAsk, Finding, Journal, Measurement, Pod, PodState, Refusal, Trace
+from accounting.models import (
+    AccessRecord,
+    Clock,
+    DeniedAsk,
+    Finding,
+    Journal,
+    Measurement,
+    Pod,
+    PodState,
+    Refusal,
+    Trace,
+)
 from hami_platform import env
 
 BATCH = 2000
@@ -22,6 +33,7 @@ def retention_run() -> int:
     dropped += Measurement.objects.filter(cluster=cluster, at__lt=old).delete()[0]
     dropped += _told(cluster, now - timedelta(days=settings.trace_keep_days))
     dropped += _refusals(cluster, now - timedelta(hours=1))
+    dropped += _accesses(cluster, now - timedelta(days=settings.journal_keep_days))
     return dropped + journal_prune(days=settings.journal_keep_days) + _pods(days=settings.trace_keep_days)
 
 
@@ -29,6 +41,11 @@ def _told(cluster: int, old: datetime) -> int:
     """Denied asks that nobody repeated, and findings repaired long ago."""
     dropped = DeniedAsk.objects.filter(cluster=cluster, last_at__lt=old).delete()[0]
     return dropped + Finding.objects.filter(cluster=cluster, repaired_at__lt=old).delete()[0]
+
+
+def _accesses(cluster: int, old: datetime) -> int:
+    """As long as the journal: both answer who did what."""
+    return AccessRecord.objects.filter(cluster=cluster, at__lt=old).delete()[0]
 
 
 def _refusals(cluster: int, old: datetime) -> int:
