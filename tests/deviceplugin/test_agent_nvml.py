@@ -108,6 +108,41 @@ def test_an_operators_instances_are_a_resource_of_their_own(node: Node) -> None:
     assert set(until(node.registered)) == {GPU_B}
 
 
+def test_where_the_cards_are_the_agents_own_it_cuts_them_and_clears_what_nobody_holds(node: Node) -> None:
+    node.driver.say(0, *nvml_stub.A100_40GB)
+    node.driver.say(1, "mig 1", *nvml_stub.A100_40GB)
+    node.driver.scenario.with_name("scenario.mig").write_text(f"instance {GPU_B} 1 41 0 1 0\n")
+    config = node.rig.folder / "config.json"
+    config.write_text('{"nodeconfig": [{"name": "n1", "operatingmode": "mig"}]}')
+    node.start(HAMI_NODE_CONFIG_FILE=str(config))
+    until(lambda: {one.get("mode") for one in node.registered().values() if one.get("health")} == {"mig"})
+    until(lambda: [one.get("health") for one in node.registered().values()] == [True, True])
+    assert node.geometry() == []
+
+
+def test_with_cdi_the_agent_specifies_its_cards_and_names_them(node: Node, tmp_path: Path) -> None:
+    root = tmp_path / "driver"
+    for name in ("usr/lib64/libcuda.so.550.54.15", "usr/lib64/libnvidia-ml.so.550.54.15", "dev/nvidiactl"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    node.start(
+        HAMI_DEVICE_LIST_STRATEGY="cdi-cri",
+        HAMI_CDI_DIR=str(tmp_path / "cdi"),
+        HAMI_DRIVER_ROOT_INSIDE=str(root),
+        HAMI_LIMIT_MODE="count",
+    )
+    spec = json.loads((tmp_path / "cdi" / "k8s.device-plugin.nvidia.com-gpu.json").read_text())
+    assert {GPU_B, "1", "all"} == {one["name"] for one in spec["devices"]}
+    assert [one["containerPath"] for one in spec["containerEdits"]["mounts"]] == [
+        "/usr/lib64/libcuda.so.550.54.15",
+        "/usr/lib64/libnvidia-ml.so.550.54.15",
+    ]
+    node.rig.bound_pod("train", row((GPU_B, 3000, 30)))
+    (answer,) = node.stub.allocate([f"{GPU_B}-0"]).container_responses
+    assert [one.name for one in answer.cdi_devices] == [f"k8s.device-plugin.nvidia.com/gpu={GPU_B}"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in answer.envs
+
+
 def test_a_hangup_reads_hamis_files_again(node: Node) -> None:
     config = node.rig.folder / "config.json"
     config.write_text('{"nodeconfig": [{"name": "n1", "filterdevices": {"index": [0]}}]}')
