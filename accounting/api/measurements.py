@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from knox.auth import TokenAuthentication
@@ -35,8 +36,8 @@ class MeasurementsEndpoint(ListEndpoint):
                 rows = rows.filter(**{name: text})
         if not self.reach.everything:
             seen = Pod.objects.filter(cluster=ledger.cluster_id(), namespace__in=self.reach.namespaces)
-            rows = rows.filter(pod_uid__in=["", *seen.exclude(uid="").values_list("uid", flat=True)])
-        return rows.order_by("-at", "pk")
+            rows = rows.filter(Q(pod_uid="") | Q(pod_uid__in=seen.values("uid")))
+        return rows.order_by("-slot", "pk")
 
     @extend_schema(
         operation_id="measurements",

@@ -101,15 +101,17 @@ class Measurement(models.Model):
     core_used_percent = models.PositiveIntegerField(null=True, help_text="The latest report's mean, % of a device.")
 
     class Meta:
-        ordering = ("cluster", "at", "id")
+        ordering = ("cluster", "slot", "id")
         constraints = (
             models.UniqueConstraint(
                 fields=("cluster", "node", "uuid", "pod_uid", "container", "slot"), name="measurement_once_per_slot"
             ),
         )
+        # None has `at`, which changes with every report: an update then touches no index.
         indexes = (
-            models.Index(fields=("cluster", "uuid", "at"), name="measurement_by_device"),
-            models.Index(fields=("cluster", "pod_uid", "at"), name="measurement_by_pod"),
+            models.Index(fields=("cluster", "uuid", "slot"), name="measurement_by_device"),
+            models.Index(fields=("cluster", "pod_uid", "slot"), name="measurement_by_pod"),
+            models.Index(fields=("cluster", "slot"), name="measurement_by_slot"),
         )
 
     def __str__(self) -> str:

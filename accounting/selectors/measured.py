@@ -69,18 +69,18 @@ def newest(*, uuid: str = "", pod_uid: str = "") -> datetime | None:
     """When something was last measured of a device or a pod; for polls."""
     rows = Measurement.objects.filter(cluster=ledger.cluster_id())
     rows = rows.filter(pod_uid=pod_uid) if pod_uid else rows.filter(uuid=uuid)
-    return rows.order_by("-at").values_list("at", flat=True).first()
+    return rows.order_by("-slot", "-at").values_list("at", flat=True).first()
 
 
 def _latest(rows: QuerySet[Measurement]) -> tuple[Measured, ...]:
     """The newest row of each share within the last hour before the newest of all."""
     rows = rows.filter(cluster=ledger.cluster_id())
-    last = rows.order_by("-at").values_list("at", flat=True).first()
+    last = rows.order_by("-slot").values_list("slot", flat=True).first()
     if last is None:
         return ()
     old = ledger.database_time() - timedelta(seconds=OLD_S)
     found: dict[tuple[str, str, str], Measured] = {}
-    for row in rows.filter(at__gte=last - _BACK).order_by("at"):
+    for row in rows.filter(slot__gte=last - _BACK).order_by("slot"):
         found[row.uuid, row.pod_uid, row.container] = Measured(
             uuid=row.uuid,
             node=row.node,

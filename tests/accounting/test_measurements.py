@@ -121,7 +121,7 @@ def test_rows_end_with_their_retention() -> None:
     busy()
     store(SHARE)
     old = ledger.database_time() - timedelta(days=env.current().measurement_keep_days, hours=1)
-    models.Measurement.objects.update(at=old)
+    models.Measurement.objects.update(slot=old)
     retention.retention_run()
     assert kept() == []
 
