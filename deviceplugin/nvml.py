@@ -60,7 +60,7 @@ class NvmlInventory:
         self._profiles = profiles
         self._nvml = library
         self._sysfs = sysfs
-        self._vitals = vitals.Vitals(library, limit_c)
+        self._vitals = vitals.Vitals(library, limit_c, others=self._policy.others)
         self._lock = threading.Lock()
         self._events: Any = None
         self._peers: dict[str, tuple[inventory.Peer, ...]] = {}
@@ -164,7 +164,8 @@ class NvmlInventory:
             self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, self._events)
         except self._nvml.NVMLError as error:
             log.warning("xids_not_watched", card=uuid, error=str(error))
-            self._vitals.deaf(uuid, is_deaf=error.value != self._nvml.NVML_ERROR_NOT_SUPPORTED)
+            has_some = error.value != self._nvml.NVML_ERROR_NOT_SUPPORTED
+            self._vitals.deaf(uuid, is_deaf=has_some and self._policy.listens)
         else:
             self._vitals.deaf(uuid, is_deaf=False)
 

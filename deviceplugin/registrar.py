@@ -92,25 +92,27 @@ class Registrar:
             log.info("registered", node=self._node, annotations=len(annotations), labels=len(labels))
 
     def _tell(self, cards: Iterable[inventory.Card]) -> None:
-        """An event for each pair of cards whose two sides disagree about their links. Raises KubeError."""
+        """An event for each pair of cards whose two sides disagree about their links, once an hour."""
         for pair in asymmetric(cards):
             now_s = self._now_s()
             if now_s - self._told.get(pair, -EVENT_PERIOD_S) < EVENT_PERIOD_S:
                 continue
             at = datetime.fromtimestamp(now_s, UTC)
             message = f"{pair[0]} and {pair[1]} report different numbers of NVLinks; their pair scores 0"
-            self._kube.send(
-                calls.node_event_create(
-                    name=f"{self._node}.{int(now_s * 1e9):x}",
-                    node=self._node,
-                    reason=ASYMMETRIC,
-                    message=message,
-                    type_="Warning",
-                    component="hami-platform-agent",
-                    at=at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                )
+            call = calls.node_event_create(
+                name=f"{self._node}.{int(now_s * 1e9):x}",
+                node=self._node,
+                reason=ASYMMETRIC,
+                message=message,
+                type_="Warning",
+                component="hami-platform-agent",
+                at=at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             )
             self._told[pair] = now_s
+            try:
+                self._kube.send(call)
+            except errors.KubeError as error:
+                log.warning("event_not_written", node=self._node, message=message, error=str(error))
 
 
 def encoded(found: tuple[devices.Device, ...]) -> str:

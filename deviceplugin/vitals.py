@@ -24,10 +24,14 @@ XID = "XID "
 
 
 class Vitals:
-    """What is known of each card's health, by uuid. limit_c: 0 takes the card's own slowdown threshold."""
+    """What is known of each card's health, by uuid. limit_c: 0 takes the card's own slowdown threshold.
 
-    def __init__(self, nvml: Any, limit_c: int = 0) -> None:
+    others: whether anything but XIDs counts.
+    """
+
+    def __init__(self, nvml: Any, limit_c: int = 0, *, others: bool = True) -> None:
         self._nvml = nvml
+        self._others = others
         self._limit_c = limit_c
         self._xids: dict[str, int] = {}
         self._quiet: dict[str, int] = {}
@@ -68,6 +72,8 @@ class Vitals:
             return "its errors cannot be watched"
         if uuid in self._xids:
             return f"{XID}{self._xids[uuid]}"
+        if not self._others:
+            return ""
         if action:
             return "the driver wants a reset"
         if damaged:

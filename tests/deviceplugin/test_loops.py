@@ -185,6 +185,15 @@ def test_two_sides_that_count_other_links_are_told_of_once_an_hour() -> None:
     assert [(one["reason"], one["involvedObject"]["name"]) for one in events] == [(registrar.ASYMMETRIC, NODE)] * 2
 
 
+def test_an_event_that_cannot_be_written_disturbs_no_registration() -> None:
+    cluster, shown = Cluster(node()), board.Board()
+    shown.publish(connected(symmetric=False))
+    cluster.fail = [None, None, errors.Unauthorized(403, "Forbidden", "events")]
+    keeping = registrar.Registrar(NODE, cluster, shown, register.Scaling(), marked=True, scores=True)
+    assert [keeping.step() for _ in range(2)] == [registrar.CHECK_S] * 2
+    assert len(cluster.writes) == 1
+
+
 def test_cards_whose_instances_the_kubelet_accounts_for_are_not_registered() -> None:
     cluster, shown = Cluster(node()), board.Board()
     shown.publish((card(), card(GPU_B, index=1, mode="mig", profiles=(profile(),))))

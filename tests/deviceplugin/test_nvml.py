@@ -244,6 +244,15 @@ def test_pair_scores_add_the_way_between_cards_and_their_nvlinks(driver: Drivers
 
 
 @pytest.mark.parametrize(
+    "disable, enable, healthy", [("all", "", True), ("xids", "", False), ("all", "all", False), ("all", "79", True)]
+)
+def test_what_is_disabled_ails_no_card(driver: Drivers, disable: str, enable: str, healthy: bool) -> None:
+    made = driver(Gpu("GPU-a", more=["recovery 1", "error nvmlDeviceRegisterEvents 999"]))
+    cards = made.inventory(policy=xids.policy(disable, enable))
+    assert healths(cards) == [healthy and enable != "79"]  # what is to be listened to must be heard
+
+
+@pytest.mark.parametrize(
     "disable, enable, xid, harms",
     [
         ("", "", 79, True),
