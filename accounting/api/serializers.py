@@ -47,7 +47,7 @@ class NodeShape(serializers.ModelSerializer[Node]):
 
     class Meta:
         model = Node
-        fields = ("name", "retired", "unschedulable", "agent", "problem", "accounting_unknown")
+        fields = ("name", "retired", "unschedulable", "agent", "limits", "problem", "accounting_unknown")
 
     def to_representation(self, instance: Node) -> dict[str, Any]:
         """Why a node is not believed names a pod: in full for who sees every namespace, else the reason's word."""

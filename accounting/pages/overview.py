@@ -101,7 +101,14 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
     def content() -> dict[str, Any]:
         page = device_page.device_page(view, rows[0], reach)
         used = measured.device_measured(uuid=uuid, node=rows[0].node.name, reach=reach)
-        return {"page": page, "slots": device_page.slots(page.state), "twins": len(rows) > 1, "measured": used}
+        held_mib = page.state.held.memory_mib + page.state.device.reserved_mib if page.state else 0
+        return {
+            "page": page,
+            "slots": device_page.slots(page.state),
+            "twins": len(rows) > 1,
+            "measured": used,
+            "beyond_mib": used.beyond_mib(held_mib),
+        }
 
     return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid)
 

@@ -22,6 +22,8 @@ SILENT: Final = "silent"
 """The node's agent has reported nothing."""
 OLD_S: Final = 900
 """Beyond three reports of the slowest usual period (5 min) a figure says nothing of now."""
+DRIVERS_MIB: Final = 1024
+"""What the driver itself may take of a card that nobody uses: about 450 MiB of a small one, more of a large one."""
 _BACK: Final = timedelta(hours=1)
 """Shares that were not measured in the hour before the newest figure are over."""
 
@@ -49,6 +51,13 @@ class DeviceMeasured:
     whole: Measured | None
     shares: tuple[Measured, ...]
     missing: str
+
+    def beyond_mib(self, held_mib: int) -> int:
+        """How much more is in use now than is held and the driver takes: by something that the ledger does not know."""
+        if self.whole is None or self.whole.old or self.whole.memory_used_mib is None:
+            return 0
+        more = self.whole.memory_used_mib - held_mib
+        return more if more > DRIVERS_MIB else 0
 
 
 def device_measured(*, uuid: str, node: str, reach: Reach) -> DeviceMeasured:

@@ -260,6 +260,14 @@ def test_pages_say_why_nothing_is_measured(desk: Client) -> None:
     assert "Not measured: HAMi's device plugin" in html.unescape(page(desk, "pod", "uid-p1"))
 
 
+def test_memory_that_nobody_holds_is_pointed_out(desk: Client) -> None:
+    busy()
+    store(Sample("GPU-n1-0", memory_used_mib=4096 + measured.DRIVERS_MIB, core_used_percent=1))
+    assert "more are in use than are held" not in page(desk, "device", "GPU-n1-0")
+    store(Sample("GPU-n1-0", memory_used_mib=4096 + 5000, core_used_percent=1))
+    assert "5 000 MiB more are in use than are held" in page(desk, "device", "GPU-n1-0")
+
+
 def test_a_measurement_reaches_an_open_page(desk: Client) -> None:
     busy()
     address = reverse("console:device", args=["GPU-n1-0"])
@@ -284,3 +292,5 @@ def test_the_node_says_whether_anything_holds_containers_to_their_shares(desk: C
     node = {"metadata": {"name": "n1", "uid": "u1", "labels": labels, "annotations": annotations}}
     nodes.nodes_observe([node_seen.from_object(node, device_config())], config=device_config())
     assert words in page(desk, "node", "n1")
+    root = client_of(models.User.objects.get(username="root"))
+    assert root.get(url("node", "n1")).json()["limits"] == limits
