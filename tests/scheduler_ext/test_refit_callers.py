@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from deviceplugin import align, refusals, rows
+from deviceplugin import refit as agents_refit
 from hami_platform import env
+from hami_platform.kube import objects
 from scheduler_ext import refit
-from tests.scheduler_ext.refitting import TOKEN, send
-from tests.scheduler_ext.world import World
+from tests.scheduler_ext.refitting import TOKEN, bound, other, send
+from tests.scheduler_ext.world import World, pod
 
 pytestmark = pytest.mark.ledger
 
@@ -56,3 +60,35 @@ def test_an_unreadable_body_is_answered_in_band(world: World) -> None:
     answer = world.http.post("/refit", b"x", content_type="application/json", HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
     assert answer.status_code == 200
     assert json.loads(answer.content)["succeeded"] is False
+
+
+class Mover:
+    """The agent's request, sent as it is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def move(self, ask: agents_refit.Ask) -> None:
+        answer = json.loads(send(self.world, msgspec.to_builtins(ask)).content)
+        if not answer["succeeded"]:
+            raise agents_refit.RefitFailed(answer["failureReason"])
+
+
+def test_our_agent_moves_a_pod_that_asks_for_its_numa_node(world: World) -> None:
+    body = pod("p")
+    body["metadata"]["annotations"] = {align.NUMA_ALIGNMENT: "strict"}
+    bound(world, body)
+    own, free = other(world)
+    aligner = align.Aligner("n1", Mover(world))
+
+    def waiting() -> rows.Row:
+        found = objects.decode(json.dumps(world.get("p")).encode(), objects.Pod)
+        (row,) = rows.left(found, frozenset(), "nvidia.com/gpu")
+        return row
+
+    assert aligner.align(waiting(), {own, free}) is False
+    assert aligner.align(waiting(), {free}) is True
+    assert [device.uuid for device in waiting().devices] == [free]
+    refused = aligner.align(waiting(), {"GPU-elsewhere"})
+    assert isinstance(refused, refusals.Refusal)
+    assert refused.reason is refusals.Reason.NUMA
