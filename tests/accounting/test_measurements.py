@@ -18,6 +18,7 @@ from accounting.selectors import access, measured
 from accounting.services import measurements, node_seen, nodes, retention
 from accounting.services.device_config import device_config
 from accounting.services.measurements import Sample
+from deviceplugin import monitor_report, monitor_samples
 from hami_platform import env
 from tests.accounting import rows
 from tests.accounting.test_api_rest import client_of, person, problem_of, url
@@ -181,6 +182,16 @@ def test_a_bad_report_is_refused_at_its_field(change: dict[str, Any], field: str
     body = problem_of(agent().post(url("measurements"), report(**change)), 400)
     assert body["errors"][0]["field"].startswith(field.partition(".0")[0])
     assert kept() == []
+
+
+def test_what_the_agent_sends_is_what_is_understood() -> None:
+    busy()
+    measured_ = (monitor_samples.Sample("GPU-n1-0", "", "", 900, None), monitor_samples.Sample(*SHARE.key, 300, 20))
+    body = monitor_report.Batch(until_s=100.0, samples=measured_).body("n1", now_s=130.4)
+    answer = agent().post(url("measurements"), body, format="json")
+    assert answer.json() == {"stored": 2, "ignored": 0}
+    assert kept() == [("", "", 900, 900, None), ("uid-p1", "main", 300, 300, 20)]
+    assert monitor_report.SAMPLES_MOST <= measurements.SAMPLES_MOST
 
 
 def test_a_report_of_an_unknown_node_need_not_be_repeated() -> None:
