@@ -34,6 +34,7 @@ class PodsHere:
         self._feed = feed.Feed({_SOURCE: listwatch.Reflector(kube, calls.pods(node=node))})
         self._pods: dict[str, objects.Pod] | None = None
         self._started = False
+        self._failing = False
 
     def known(self) -> Mapping[str, objects.Pod] | None:
         """What is known now, without waiting; None before the first answer."""
@@ -51,8 +52,12 @@ class PodsHere:
 
     def _take(self, batch: feed.Batch) -> None:
         if isinstance(batch, listwatch.Failed):
-            log.warning("pods_not_followed", error=str(batch.error), again_in_s=round(batch.wait_s, 1))
-        elif isinstance(batch, listwatch.Listed):
+            if not self._failing:
+                log.warning("pods_not_followed", error=str(batch.error))
+            self._failing = True
+            return
+        self._failing = False
+        if isinstance(batch, listwatch.Listed):
             self._pods = {pod.metadata.uid: pod for pod in batch.items}
         else:
             for event in batch.events:

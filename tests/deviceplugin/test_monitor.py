@@ -55,11 +55,11 @@ class Bench:
         self.record = checkpoint.Checkpoint(folder / "agent.json")
         self.cards = Cards()
         self.samples = monitor_samples.Samples()
-        shown = board.Board()
-        shown.publish(self.cards.scan())
+        self.shown = board.Board()
+        self.shown.publish(self.cards.scan())
         options = monitor.Options(self.directories, steer=steer)
         source, now_s = self, lambda: NOW_S
-        self.monitor = monitor.Monitor(options, source, shown, self.record, self.cards, self.samples, now_s)
+        self.monitor = monitor.Monitor(options, source, self.shown, self.record, self.cards, self.samples, now_s)
         self.pod()
 
     def known(self) -> Mapping[str, objects.Pod] | None:
