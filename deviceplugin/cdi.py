@@ -55,7 +55,8 @@ def gpus(
         "mounts": [_mount(path, host) for path in (*files.libraries, *files.programs, *files.others)],
         "hooks": _hooks(files, host),
     }
-    return _text(runtime.CDI_KIND, [*entries, _entry(ALL, every, host)], edits)
+    # A device without edits is an error to runtimes, and makes them refuse the whole file.
+    return _text(runtime.CDI_KIND, [*entries, *([_entry(ALL, every, host)] if every else [])], edits)
 
 
 def imex(channels: Sequence[str], host: Host) -> str:

@@ -25,7 +25,7 @@ log = logs.get(__name__)
 
 
 class SpecError(Exception):
-    """The folder cannot be written: no container could be given a device."""
+    """The folder cannot be written, or what is to be specified is missing: no container could be given a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ class Specs:
             raise SpecError(f"{error.filename}: {error.strerror}") from error
 
     def _found(self, kind: str) -> list[str]:
-        paths = (path for pattern in EXTRA_NODES[kind] for path in sorted(self._inside.glob(pattern)))
+        paths = [path for pattern in EXTRA_NODES[kind] for path in sorted(self._inside.glob(pattern))]
+        if not paths:
+            raise SpecError(f"{kind} is enabled, and this node has none of {', '.join(EXTRA_NODES[kind])}")
         return [str(path.relative_to(self._inside)) for path in paths]
 
     def _devices(self, cards: Sequence[inventory.Card]) -> list[tuple[runtime.Named, list[str]]]:

@@ -146,6 +146,16 @@ def test_extras_and_channels_have_specifications_of_their_own(host: Path) -> Non
     assert written(host, "imex-channel")["devices"][0]["name"] == "0"
 
 
+def test_an_extra_that_the_node_does_not_have_is_an_error(host: Path) -> None:
+    with pytest.raises(specs.SpecError, match=r"gds is enabled, and this node has none of dev/nvidia-fs\*"):
+        specs_of(host, dataclasses.replace(CDI, extras=("gds",))).write(())
+
+
+def test_without_cards_there_is_no_device_without_edits(host: Path) -> None:
+    specs_of(host).write(())
+    assert written(host)["devices"] == []
+
+
 def test_a_specification_is_written_only_when_it_differs(host: Path) -> None:
     made = specs_of(host)
     made.write((card(minor=0),))
