@@ -42,7 +42,7 @@ def everything(cluster: int) -> rows.Changes:
         clock=clock_row(cluster),
         nodes=_nodes(Node.objects.filter(cluster=cluster)),
         holds=_holds(Hold.objects.filter(cluster=cluster)),
-        pods=_live_pods(Pod.objects.filter(cluster=cluster)),
+        pods=_pods(Pod.objects.filter(cluster=cluster).exclude(state=PodState.ENDED)),
         namespaces=_namespaces(Namespace.objects.filter(cluster=cluster)),
         tenants=_tenants(Tenant.objects.filter(cluster=cluster)),
         quotas=_quotas(Quota.objects.filter(cluster=cluster)),
@@ -218,10 +218,6 @@ POD_COLUMNS = (
 def pod_rows_of(ids: Iterable[int]) -> dict[int, rows.PodRow]:
     """The rows of these pods as they are now, also uncommitted by this thread; ended ones too."""
     return _pods(Pod.objects.filter(pk__in=list(ids)))
-
-
-def _live_pods(query: Any) -> dict[int, rows.PodRow]:
-    return _pods(query.exclude(state=PodState.ENDED))
 
 
 def _pods(query: Any) -> dict[int, rows.PodRow]:

@@ -117,8 +117,7 @@ class PodEndpoint(Endpoint):
         row = view.pod(uid)
         if row is None or not self.reach.sees(row.namespace):
             raise Http404(f"no live pod {uid}")
-        line = next(one for one in pods.pod_lines(view, self.reach, namespace=row.namespace) if one.row.id == row.id)
-        return Response(serializers.PodShape(line).data)
+        return Response(serializers.PodShape(pods.pod_line(row)).data)
 
 
 class NamespacesEndpoint(ListEndpoint):

@@ -8,8 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from accounting import ledger
 from accounting.models import Device, Node
+from accounting.pages import blocks
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, cluster, device_page, holders, measured, pods, quota_bars
+from hami_platform.domain.view import View
 
 CELLS = 1000
 """Up to this many devices each has a cell; beyond, each node has a block."""
@@ -29,8 +31,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         bars = quota_bars.all_bars(view, reach)
         return {
             "figures": figures,
-            "heat": cluster.heat_map(view, reach),
-            "blocks": figures.devices.total > CELLS,
+            **_map(view, reach, large=figures.devices.total > CELLS),
             "waiting": waiting[:6],
             "reasons": pods.by_reason(waiting),
             "denied": pods.denied(reach, limit=5),
@@ -42,14 +43,25 @@ def overview(request: HttpRequest) -> HttpResponse:
     return live_page(request, "overview", view, content, title="Cluster", nav="cluster")
 
 
+def _map(view: View, reach: access.Reach, *, large: bool) -> dict[str, Any]:
+    """A cell for each device, or a block for each node."""
+    if large:
+        return {"blocks": blocks.block_groups(view)}
+    return {"heat": cluster.heat_map(view, reach)}
+
+
 @console
 def nodes(request: HttpRequest) -> HttpResponse:
     """Every node that has, or had, devices."""
     view = view_now()
 
+    text = request.GET.get("text", "").strip()
+
     def content() -> dict[str, Any]:
-        rows = Node.objects.filter(cluster=ledger.cluster_id()).select_related("liveness")
-        return {"rows": [(row, _sums(view.states.get(row.name))) for row in rows]}
+        found = Node.objects.filter(cluster=ledger.cluster_id(), name__icontains=text).order_by("name")
+        rows = list(found.select_related("liveness")[:SHOWN])
+        shown = [(row, _sums(view.states.get(row.name))) for row in rows]
+        return {"rows": shown, "count": len(rows) if len(rows) < SHOWN else found.count(), "text": text}
 
     return live_page(request, "nodes", view, content, title="Nodes", nav="nodes")
 
@@ -83,9 +95,8 @@ def devices(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("text", "").strip()
 
     def content() -> dict[str, Any]:
-        found = [cell for group in cluster.heat_map(view, reach) for row in group.rows for cell in row.cells]
-        cells = [cell for cell in found if not text or text.lower() in _searched(cell)]
-        return {"cells": cells[:SHOWN], "count": len(cells), "text": text}
+        cells, count = cluster.cells_found(view, reach, text, most=SHOWN)
+        return {"cells": cells, "count": count, "text": text}
 
     return live_page(request, "devices", view, content, title="Devices", nav="devices")
 
@@ -111,11 +122,6 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
         }
 
     return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid)
-
-
-def _searched(cell: cluster.Cell) -> str:
-    device = cell.state.device
-    return f"{cell.node} {device.uuid} {device.model} {device.vendor} {cell.words}".lower()
 
 
 def _sums(state: Any) -> cluster.Figure | None:

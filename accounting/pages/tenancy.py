@@ -12,6 +12,9 @@ from accounting.models import Namespace, Tenant
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, pods, quota_bars
 
+SHOWN = 200
+"""Pods on a namespace's page; the list of pods has the rest."""
+
 
 @console
 def quotas(request: HttpRequest) -> HttpResponse:
@@ -39,6 +42,7 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         bars = quota_bars.bars_for(view, name, reach)
+        lines, count = pods.pod_page(view, reach, namespace=name, most=SHOWN)
         return {
             "name": name,
             "row": row,
@@ -46,7 +50,8 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
             "may_set": reach.sets_quota(name) and not any(bar.scope == name and bar.editable for bar in bars),
             "usage": sorted(view.usage.get(name, {}).items()),
             "per_pod": _per_pod(view, name),
-            "lines": pods.pod_lines(view, reach, namespace=name),
+            "lines": lines,
+            "count": count,
             "denied": pods.denied(reach, namespace=name),
         }
 

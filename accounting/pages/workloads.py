@@ -28,11 +28,11 @@ def pod_list(request: HttpRequest) -> HttpResponse:
     chosen = {name: request.GET.get(name, "").strip() for name in FILTERS}
 
     def content() -> dict[str, Any]:
-        lines = pods.pod_lines(view, reach, **chosen)
+        lines, count = pods.pod_page(view, reach, **chosen, most=SHOWN)
         waiting = pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
         return {
-            "lines": lines[:SHOWN],
-            "count": len(lines),
+            "lines": lines,
+            "count": count,
             "reasons": pods.by_reason(waiting),
             "denied": pods.denied(reach, namespace=chosen["namespace"]),
             "chosen": chosen,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from accounting.selectors import holders
 from accounting.selectors.access import Reach
-from hami_platform.domain.nodes import MIG, DeviceState
+from hami_platform.domain.nodes import MIG, DeviceState, NodeState
 from hami_platform.domain.view import View
 
 WAITING_STATES = frozenset({"waiting", "claimed"})
@@ -86,6 +87,7 @@ class HeatRow:
     node: str
     blocked: str
     cells: tuple[Cell, ...]
+    model: str = ""
 
     @property
     def memory_share(self) -> int:
@@ -129,16 +131,45 @@ class HeatGroup:
         return sum(len(row.cells) for row in self.rows)
 
 
+class _Sums(NamedTuple):
+    """Of one node: devices in use and all, MiB held and registered, core % held and registered."""
+
+    used: int
+    devices: int
+    held_mib: int
+    total_mib: int
+    held_cores: int
+    total_cores: int
+
+
 def figures(view: View, reach: Reach) -> Figures:
     """Sums over the registered devices of live nodes."""
-    states = [one for node in view.states.values() for one in node.devices]
+    kept: dict[str, _Sums] = view.states.memo("sums")
+    for name, node in view.states.items():
+        if name not in kept:
+            kept[name] = _sums(node)
+    used, devices, held_mib, total_mib, held_cores, total_cores = map(
+        sum, zip(*map(kept.__getitem__, view.states), strict=True) if view.states else ((0,),) * len(_Sums._fields)
+    )
     pending = [pod for pod in view.pods.values() if pod.state in WAITING_STATES]
     return Figures(
-        Figure(sum(1 for one in states if one.held), len(states)),
-        Figure(sum(one.held.memory_mib for one in states), sum(one.device.memory_mib for one in states)),
-        Figure(sum(one.held.core_percent for one in states), sum(one.device.core_percent for one in states)),
+        Figure(used, devices),
+        Figure(held_mib, total_mib),
+        Figure(held_cores, total_cores),
         len(pending),
         sum(1 for pod in pending if reach.sees(pod.namespace)),
+    )
+
+
+def _sums(node: NodeState) -> _Sums:
+    states = node.devices
+    return _Sums(
+        sum(1 for one in states if one.held),
+        len(states),
+        sum(one.held.memory_mib for one in states),
+        sum(one.device.memory_mib for one in states),
+        sum(one.held.core_percent for one in states),
+        sum(one.device.core_percent for one in states),
     )
 
 
@@ -147,14 +178,22 @@ def heat_map(view: View, reach: Reach) -> list[HeatGroup]:
     groups: dict[str, HeatGroup] = {}
     people = holders.holds_by_node(view)
     for name in sorted(view.states):
-        by_model: dict[str, list[Cell]] = {}
-        for one in cells_of(view, name, reach, people.get(name, {})):
-            by_model.setdefault(one.state.device.model or one.state.device.vendor, []).append(one)
-        blocked = view.states[name].blocked
-        for model, cells in by_model.items():
-            row = HeatRow(name, blocked.value if blocked else "", tuple(cells))
-            groups.setdefault(model, HeatGroup(model)).rows.append(row)
+        for row in _by_model(view.states[name], cells_of(view, name, reach, people.get(name, {}))):
+            groups.setdefault(row.model, HeatGroup(row.model)).rows.append(row)
     return [groups[model] for model in sorted(groups)]
+
+
+def rows_of(node: NodeState) -> list[HeatRow]:
+    """One row for each model on a node, without who holds what."""
+    return _by_model(node, (Cell(node.name, one, marks_of(one, by_people=False)) for one in node.devices))
+
+
+def _by_model(node: NodeState, cells: Iterable[Cell]) -> list[HeatRow]:
+    by_model: dict[str, list[Cell]] = {}
+    for one in cells:
+        by_model.setdefault(one.state.device.model or one.state.device.vendor, []).append(one)
+    blocked = node.blocked.value if node.blocked else ""
+    return [HeatRow(node.name, blocked, tuple(found), model) for model, found in by_model.items()]
 
 
 def cells_of(
@@ -166,6 +205,29 @@ def cells_of(
         key = one.device.key
         here = tuple(pods.get(key, []) + people.get(key, []))
         yield Cell(node, one, marks_of(one, by_people=key in people), here)
+
+
+def cells_found(view: View, reach: Reach, text: str, *, most: int) -> tuple[list[Cell], int]:
+    """(devices that `text` names by node, model, vendor, uuid or mark, by model and node, at most so many; their
+    number)."""
+    people = holders.holds_by_node(view)
+    wanted = text.lower()
+    found = sorted(
+        (one.device.model or one.device.vendor, name, number)
+        for name, node in view.states.items()
+        for number, one in enumerate(node.devices)
+        if not wanted or wanted in _searched(name, one, people.get(name, {}))
+    )
+    shown, cells = found[:most], {}
+    for name in {name for _, name, _ in shown}:
+        cells[name] = list(cells_of(view, name, reach, people.get(name, {})))
+    return [cells[name][number] for _, name, number in shown], len(found)
+
+
+def _searched(node: str, one: DeviceState, people: Mapping[tuple[str, str], object]) -> str:
+    device = one.device
+    marks = ", ".join(words for _, words in marks_of(one, by_people=device.key in people))
+    return f"{node} {device.uuid} {device.model} {device.vendor} {marks}".lower()
 
 
 def drawn(share: int) -> tuple[int, int]:

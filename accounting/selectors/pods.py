@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from hami_platform.domain.rows import PodRow
 from hami_platform.domain.view import View
 
 NOT_ASKED = "not asked yet"
+NO_NAME = "not created yet"
 UNMANAGED = "unmanaged"
 
 
@@ -38,7 +40,7 @@ class PodLine:
     @property
     def name(self) -> str:
         """The pod's name, or that it has none yet."""
-        return self.row.name or "not created yet"
+        return self.row.name or NO_NAME
 
     @property
     def asks(self) -> str:
@@ -59,27 +61,57 @@ class PodLine:
         return datetime.fromtimestamp(self.row.created_at_s, UTC) if self.row.created_at_s else None
 
 
-def pod_lines(
-    view: View, reach: Reach, *, state: str = "", namespace: str = "", node: str = "", reason: str = "", text: str = ""
-) -> list[PodLine]:
-    """Live pods that the reader may see, those that wait first, then by name. state "pending": waiting or claimed,
-    "unmanaged": those that came past the platform."""
-    states = WAITING_STATES if state == "pending" else {state} if state else None
+def pod_lines(view: View, reach: Reach, *, state: str = "", namespace: str = "", node: str = "") -> list[PodLine]:
+    """All pods of `pod_page`."""
+    return pod_page(view, reach, state=state, namespace=namespace, node=node)[0]
+
+
+def pod_page(
+    view: View,
+    reach: Reach,
+    *,
+    state: str = "",
+    namespace: str = "",
+    node: str = "",
+    reason: str = "",
+    text: str = "",
+    most: int | None = None,
+) -> tuple[list[PodLine], int]:
+    """(live pods that the reader may see, those that wait first, then by name, at most so many; how many there are).
+
+    state "pending": waiting or claimed, "unmanaged": those that came past the platform. reason: of those that wait.
+    """
+    states = WAITING_STATES if state == "pending" else {state} if state else WAITING_STATES if reason else None
     chosen = [
         pod
-        for pod in view.pods.values()
-        if reach.sees(pod.namespace)
-        and (pod.unmanaged if state == UNMANAGED else states is None or pod.state in states)
+        for pod in _pods_of(view, node)
+        if (states is None or state == UNMANAGED or pod.state in states)
         and (not namespace or pod.namespace == namespace)
-        and (not node or pod.node == node)
+        and (state != UNMANAGED or pod.unmanaged)
+        and reach.sees(pod.namespace)
         and (not text or text in f"{pod.namespace}/{pod.name} {pod.uid}")
     ]
-    refusals = refusals_of(chosen)
-    lines = [_line(pod, refusals) for pod in chosen]
-    lines = [line for line in lines if not reason or line.reason == reason]
-    return sorted(
-        lines, key=lambda line: (line.row.state not in WAITING_STATES, line.row.namespace, line.name, line.key)
-    )
+    if reason:
+        refusals = refusals_of(chosen)
+        chosen = [pod for pod in chosen if _line(pod, refusals).reason == reason]
+    shown = sorted(chosen, key=_order) if most is None else heapq.nsmallest(most, chosen, key=_order)
+    refusals = refusals_of(shown)
+    return [_line(pod, refusals) for pod in shown], len(chosen)
+
+
+def pod_line(pod: PodRow) -> PodLine:
+    """One pod."""
+    return _line(pod, refusals_of([pod]))
+
+
+def _pods_of(view: View, node: str) -> Iterable[PodRow]:
+    if not node:
+        return view.pods.values()
+    return [view.pods[pod_id] for pod_id in view.pods_by_node.get(node, ())]
+
+
+def _order(pod: PodRow) -> tuple[bool, str, str, str]:
+    return pod.state not in WAITING_STATES, pod.namespace, pod.name or NO_NAME, holders.pod_key(pod)
 
 
 def by_reason(lines: Iterable[PodLine]) -> list[tuple[str, int]]:

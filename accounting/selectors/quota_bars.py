@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from accounting.selectors.access import Reach
 from hami_platform.domain.quota import SUMS, Amounts, Limits, Rule, covers
-from hami_platform.domain.rows import QuotaRow
+from hami_platform.domain.rows import PodRow, QuotaRow
 from hami_platform.domain.view import View, native_rules
 
 UNITS = {"devices": "devices", "memory_mib": "MiB", "core_percent": "% of cores"}
 NAMES = {"devices": "devices", "memory_mib": "memory", "core_percent": "cores"}
+
+APART = frozenset({"claimed", "releasing"})
+"""States of pods whose part of a bar is drawn for itself."""
 
 Kind = tuple[str, str]
 """(vendor, model)."""
@@ -20,7 +23,7 @@ Kind = tuple[str, str]
 
 @dataclass(slots=True)
 class Spent:
-    """What one namespace uses, by standing (used, claimed, releasing) and kind of device; and the pods of each."""
+    """What one namespace uses, by standing (used, claimed, releasing) and kind of device; pods of the last two."""
 
     amounts: dict[tuple[str, Kind], Amounts] = field(default_factory=dict)
     pods: Counter[str] = field(default_factory=Counter)
@@ -91,18 +94,22 @@ class QuotaBar:
 
 
 def spent_by_namespace(view: View) -> dict[str, Spent]:
-    """What every namespace uses now."""
+    """What every namespace uses now. Used is what the View has for all, without what is claimed or releasing."""
     found: dict[str, Spent] = defaultdict(Spent)
+    for name, usage in view.usage.items():
+        found[name].amounts = {("used", kind): amounts for kind, amounts in usage.items()}
     for pod in view.pods.values():
-        standing = {"claimed": "claimed", "releasing": "releasing"}.get(pod.state, "used")
-        if not pod.charges:
-            continue
-        here = found[pod.namespace]
-        here.pods[standing] += 1
-        for charge in pod.charges:
-            key = (standing, (charge.vendor, charge.model))
-            here.amounts[key] = here.amounts.get(key, Amounts()) + charge.amounts
+        if pod.state in APART and pod.charges:
+            _set_apart(found[pod.namespace], pod)
     return dict(found)
+
+
+def _set_apart(here: Spent, pod: PodRow) -> None:
+    here.pods[pod.state] += 1
+    for charge in pod.charges:
+        kind = (charge.vendor, charge.model)
+        here.amounts["used", kind] = here.amounts.get(("used", kind), Amounts()) - charge.amounts
+        here.amounts[pod.state, kind] = here.amounts.get((pod.state, kind), Amounts()) + charge.amounts
 
 
 def all_bars(view: View, reach: Reach) -> list[QuotaBar]:
