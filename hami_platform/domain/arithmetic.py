@@ -19,6 +19,8 @@ from hami_platform.domain.view import View
 
 FAR = 100.0
 """Distance of a node that can never serve the pod."""
+_CUT = 0.5
+"""What is free on a card that is cut into instances is not free in one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def _missing_for(node: NodeState, ask: DeviceRequest) -> float:
     if memory_mib <= 0 and ask.memory_percent:
         short = max(0, ask.memory_percent - ranks.percent[rank]) / 100
     cores = max(0, min(ask.core_percent, MAX_CORE_PERCENT) - ranks.core_percent[rank]) / 100
-    return 2.0 * closed + short + cores
+    return 2.0 * closed + short + cores + (_CUT if ranks.mig else 0.0)
 
 
 def _chosen(decision: place.Decision, name: str) -> frozenset[str]:

@@ -6,7 +6,9 @@ Reads a finished decision and the arithmetic of the node on which the least is m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from hami_platform.domain import place, quota
 from hami_platform.domain.arithmetic import Card, NodeLine
@@ -56,10 +58,23 @@ def of_devices(decision: place.Decision, nearest: NodeLine | None, *, never: boo
     """Why no node takes it. nearest: the node on which the least is missing, as it is; for `never`, emptied."""
     if nearest is None or nearest.reason is None:
         return phrase("No node is registered that could be asked.")
+    nearest = replace(nearest, reason=_telling(nearest, nearest.reason))
     tell = (_NEVER.get(nearest.reason) if never else None) or _REASONS.get(nearest.reason)
     if tell is None or not nearest.cards:
         tell = _whole
     return tell(nearest, decision.question.request)
+
+
+def _telling(line: NodeLine, reason: Reason) -> Reason:
+    """What is wrong with the devices that the pod's annotations choose, where there are any: the others are beside the
+    point, however many they are."""
+    if reason not in _NOT_CHOSEN:
+        return reason
+    counts = Counter(card.reason for card in line.cards if card.reason is not None and card.reason not in _NOT_CHOSEN)
+    return min(counts, key=lambda one: (-counts[one], one.value), default=reason)
+
+
+_NOT_CHOSEN = frozenset({Reason.CARD_TYPE_MISMATCH, Reason.CARD_UUID_MISMATCH, Reason.MODE_NOT_FIT})
 
 
 def _largest(line: NodeLine, request: PodRequest) -> Sentence:

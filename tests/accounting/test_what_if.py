@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.test import APIClient
 
-from accounting import live_view, models
+from accounting import live_view, meters, models
 from accounting.services import devices, namespaces, quotas, scenarios, simulations, what_if
 from accounting.services.errors import InvalidInput
 from hami_platform.domain import explain
@@ -151,6 +151,13 @@ def test_asking_writes_nothing(root: APIClient) -> None:
 # -- The same numbers everywhere
 
 
+def sample(text: str, name: str, label: str = "") -> float:
+    """The one sample of this name whose labels hold the text."""
+    lines = [line for line in text.splitlines() if re.match(rf"{name}(\{{|\s)", line) and label in line]
+    assert len(lines) == 1, lines
+    return float(lines[0].rsplit(" ", 1)[1])
+
+
 def test_page_rest_and_command_say_the_same_at_the_same_revision(root: APIClient, client: Client) -> None:
     full()
     rest = root.get(url("pod-explain", "uid-train")).json()
@@ -176,6 +183,13 @@ def test_page_rest_and_command_say_the_same_at_the_same_revision(root: APIClient
         assert fix["effect"] in page
         assert all(step["action"].replace("'", "&#x27;") in page for step in fix["steps"])
     card = rest["nodes"][0]["devices"][0]
+    metrics = "\n".join(meters.of_cluster())
+    assert sample(metrics, "hami_platform_ledger_revision") == rest["revision"]
+    assert sample(metrics, "hami_gpu_memory_limit_bytes", card["uuid"]) == card["memory_mib"] << 20
+    assert sample(metrics, "hami_gpu_memory_allocated_bytes", card["uuid"]) == (
+        card["memory_mib"] - card["free_mib"] << 20
+    )
+    assert sample(metrics, "hami_gpu_shared_count", card["uuid"]) == card["slots"] - card["free_slots"]
     assert f"{card['free_mib']} of {card['memory_mib']} MiB free, needs {card['need_mib']}" in page
     assert f"at revision {rest['revision']}" in page
 

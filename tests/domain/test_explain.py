@@ -252,6 +252,22 @@ def test_a_condition_is_dropped() -> None:
     assert kinds(found) == [["constraint"]]
 
 
+def test_the_devices_that_annotations_choose_are_what_is_told_of() -> None:
+    devices = [state(f"GPU-{n}", index=n, cordoned=n == 3) for n in range(4)]
+    found = why(builders.node("n1", *devices), request=pod(ask(), use_uuids=("GPU-3",)))
+
+    assert found.nodes[0].reason is Reason.CARD_UUID_MISMATCH
+    assert str(found.headline) == "n1 would do, but 1 of its devices are cordoned."
+    assert kinds(found)[0] == ["cordon"]
+
+
+def test_what_is_free_on_a_cut_card_is_not_called_the_most_that_is_free() -> None:
+    whole = uniform_node("n1", 1, memory_mib=40960, used=[Held(1, 10000, 0)])
+    cut = builders.node("m1", builders.mig_state(uses=(builders.mig_use("1g.5gb", 0, 1),)))
+    found = why(whole, cut, request=pod(ask(memory_mib=40960)))
+    assert str(found.headline).endswith("30960 MiB, on n1.")
+
+
 def test_a_single_pod_is_preferred_to_several() -> None:
     node = builders.node("n1", state("GPU-n1-0", used=Held(2, 20000, 0)))
     found = why(node, request=pod(ask(memory_mib=20000)))
