@@ -58,8 +58,9 @@ def of_devices(decision: place.Decision, nearest: NodeLine | None, *, never: boo
     """Why no node takes it. nearest: the node on which the least is missing, as it is; for `never`, emptied."""
     if nearest is None or nearest.reason is None:
         return phrase("No node is registered that could be asked.")
-    nearest = replace(nearest, reason=_telling(nearest, nearest.reason))
-    tell = (_NEVER.get(nearest.reason) if never else None) or _REASONS.get(nearest.reason)
+    reason = _telling(nearest, nearest.reason)
+    nearest = replace(nearest, reason=reason)
+    tell = (_NEVER.get(reason) if never else None) or _REASONS.get(reason)
     if tell is None or not nearest.cards:
         tell = _whole
     return tell(nearest, decision.question.request)

@@ -16,7 +16,7 @@ from hami_platform.domain.fixes import Kind
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.place import place
 from hami_platform.domain.quota import Limits, Rule, Selector
-from hami_platform.domain.reasons import Reason
+from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import Changes, HoldRow, LockRow, NamespaceRow, QuotaRow
 from hami_platform.domain.view import View
@@ -316,7 +316,9 @@ def test_law_11_an_explanation_says_what_the_decision_says(scene: tuple[View, As
     assert found.placement == answer.placement
     refused = {line.node: line.text for line in found.nodes if line.reason is not None}
     for name, text in refused.items():
-        assert text == answer.decision.rejections[name].text()
+        rejection = answer.decision.question.fit(name)
+        assert isinstance(rejection, Rejection)
+        assert text == rejection.text()
     assert (found.verdict is Verdict.NEVER_FITS) <= (not ever.fits_when_empty(answer.decision, asked.request))
 
 
