@@ -173,11 +173,15 @@ class Monitor:
         decided = feedback.decide(members, self._now_s(), self._options.period_s)
         for owner, one in read.items():
             words = decided[owner.directory]
-            if words != one.found.words:
-                self._write(owner, one.found, words)
+            if words != one.found.words or one.believed.limits_bytes:
+                self._write(owner, one, words)
 
-    def _write(self, owner: Owner, found: region.Region, words: region.Words) -> None:
-        """A launch since the region was read stays marked, unless the container is to be blocked."""
+    def _write(self, owner: Owner, one: Read, words: region.Words) -> None:
+        """Set the words, and the limits that were changed.
+
+        A launch since the region was read stays marked, unless the container is to be blocked.
+        """
+        found = one.found
         try:
             with region_files.opened(self._options.directories, owner, writable=True) as file:
                 if file is None or region.layout_of(file) != found.layout:
@@ -186,6 +190,9 @@ class Monitor:
                 recent = words.recent if now.recent == found.words.recent or words.recent < 0 else now.recent
                 written = region.write_words(file, found.layout, now, region.Words(recent, words.switch))
                 monitor_meters.STEERED.inc(written)
+                for index, limit_bytes in one.believed.limits_bytes.items():
+                    region.write_limit(file, found.layout, index, limit_bytes)
+                    monitor_meters.RESTORED.inc()
         except (region.RegionError, OSError) as error:
             log.warning("region_not_written", pod=owner.uid, container=owner.container, error=str(error))
 

@@ -24,25 +24,32 @@ UNNAMED = "unreadable_uuid"
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """What is left of a region, and the words for what is not."""
+    """What is left of a region, and the words for what is not.
+
+    limits_bytes: what the limits should be that are not, by the device's index in the region.
+    """
 
     devices: tuple[region.DeviceUse, ...]
     member: feedback.Member
     problems: frozenset[str]
+    limits_bytes: Mapping[int, int]
 
 
 def believe(found: region.Region, due: Entitlement, memory_bytes: Mapping[str, int]) -> Believed:
     """Hold a region against what its container is entitled to. memory_bytes: most that a card's processes can have."""
     problems = set(_problems(found, due))
     kept: list[region.DeviceUse] = []
+    limits: dict[int, int] = {}
     for device in found.devices:
         problem = _problem(device, found, due, memory_bytes, {one.uuid for one in kept})
         if problem:
             problems.add(problem)
         if problem in ("", LIMIT):
             kept.append(device)
+        if problem == LIMIT:
+            limits[device.index] = due.limits_bytes[device.uuid]
     member = feedback.Member(tuple(one.uuid for one in kept), due.priority, found.words, found.last_kernel_s)
-    return Believed(tuple(dataclasses.replace(one) for one in kept), member, frozenset(problems))
+    return Believed(tuple(dataclasses.replace(one) for one in kept), member, frozenset(problems), limits)
 
 
 def _problems(found: region.Region, due: Entitlement) -> Iterator[str]:

@@ -22,6 +22,9 @@ FOUND = metrics.counter(
 STEERED = metrics.counter(
     "hami_platform_agent_feedback_writes_total", "Words written into regions to block or release launches."
 )
+RESTORED = metrics.counter(
+    "hami_platform_agent_limits_restored_total", "Memory limits that a container had changed and that were set back."
+)
 UNMEASURED = metrics.counter(
     "hami_platform_agent_card_measurements_failed_total", "Rounds in which the cards could not be measured."
 )

@@ -6,6 +6,7 @@ it does not answer, the last known pods stay. Must not know: regions, files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -94,7 +95,9 @@ def entitlement(pod: objects.Pod, container: objects.Container, record: checkpoi
     cards |= {uuid for given in (record.given if record else ()) for uuid in given.devices}
     names = [one.name for one in rows.containers(pod)]
     own = pod_devices.align(written, len(names))
-    limits = {row.uuid: row.memory_mib * MIB for row in own[names.index(container.name)]} if own else {}
+    mine = own[names.index(container.name)] if own else ()
+    times = Counter(row.uuid for row in mine)  # of a card that is given twice the limit is not one number
+    limits = {row.uuid: row.memory_mib * MIB for row in mine if times[row.uuid] == 1}
     return Entitlement(frozenset(cards), declared_priority(container), limits)
 
 

@@ -149,6 +149,14 @@ def write_words(file: int, layout: Layout, before: Words, after: Words) -> int:
     return written
 
 
+def write_limit(file: int, layout: Layout, index: int, limit_bytes: int) -> None:
+    """Set a device's memory limit; the library reads it at every allocation. Raises RegionError when the file has been
+    cut, OSError."""
+    if os.fstat(file).st_size < layout.size:
+        raise RegionError("truncated", f"shorter than {layout.size} bytes")
+    os.pwrite(file, struct.pack("<Q", limit_bytes), layout.limit + index * 8)
+
+
 def _piece(file: int, length: int, offset: int) -> bytes:
     found = os.pread(file, length, offset)
     if len(found) < length:

@@ -145,7 +145,7 @@ def test_what_runs_here_is_told_without_a_zone() -> None:
 
 
 def test_the_older_names_stand_beside_them_when_asked_for(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, steer=False)
     bench.region(limits=[10000], last_kernel=100)
     new = bench.lines()
     old = [line for line in bench.lines(legacy=True) if line not in new]

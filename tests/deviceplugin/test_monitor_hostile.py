@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deviceplugin import monitor_claims
+from deviceplugin.region_layout import TRANSITIONAL, V0, V1, Layout
 from tests.deviceplugin.builders import GPU_A, GPU_B, row
 from tests.deviceplugin.process import ROOT, until
-from tests.deviceplugin.regions import Process
+from tests.deviceplugin.regions import Process, content
 from tests.deviceplugin.test_monitor import MIB, Bench
 
 ROUNDS = 100
@@ -45,6 +48,29 @@ def test_a_container_at_work_on_its_region_spoils_nothing(tmp_path: Path) -> Non
         hostile.kill()
         hostile.wait()
     assert met <= {*region_words(), *claim_words()}
+
+
+@pytest.mark.parametrize("layout", [V0, V1, TRANSITIONAL], ids=lambda layout: layout.name)
+@pytest.mark.parametrize("claimed", [0, 24576 * MIB, 1])
+def test_a_limit_that_a_container_changed_is_set_back(tmp_path: Path, layout: Layout, claimed: int) -> None:
+    """Otherwise it would take its neighbour's memory. Other cards' limits, and its words, stay."""
+    bench = Bench(tmp_path)
+    bench.pod("bad", rows=row((GPU_A, 3000, 30), (GPU_B, 2000, 30)))
+    path = bench.region("bad", layout=layout, uuids=[GPU_A, GPU_B], limits=[3000 * MIB, claimed], recent=0, switch=0)
+    assert bench.look().problems == {"limit_changed": 1}
+    picture = bench.look()
+    assert [device.limit_bytes for device in picture.containers[0].devices] == [3000 * MIB, 2000 * MIB]
+    assert picture.problems == {}
+    expected = content(layout, uuids=[GPU_A, GPU_B], limits=[3000 * MIB, 2000 * MIB], recent=0, switch=0)
+    assert path.read_bytes() == expected
+
+
+def test_beside_another_monitor_a_changed_limit_is_only_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, steer=False)
+    bench.region(limits=[0])
+    bench.look()
+    picture = bench.look()
+    assert (picture.problems, picture.containers[0].devices[0].limit_bytes) == ({"limit_changed": 1}, 0)
 
 
 def region_words() -> set[str]:

@@ -58,6 +58,10 @@ def test_a_container_may_claim_its_pods_cards_with_its_own_limits() -> None:
     assert found.limits_bytes == {GPU_B: 2 * MIB}
 
 
+def test_a_card_that_is_given_twice_has_no_one_limit() -> None:
+    assert entitled(row((GPU_A, 1, 0), (GPU_B, 3, 0), (GPU_A, 2, 0))).limits_bytes == {GPU_B: 3 * MIB}
+
+
 def test_cards_of_other_vendors_are_none_of_its_business() -> None:
     assert entitled(f"{GPU_A},NVIDIA,1,0:MLU-1,MLU,1,0:;").cards == {GPU_A}
 
