@@ -25,6 +25,7 @@ from scheduler_ext import background
 PLACED, REFUSED, DENIED, ERROR = "placed", "refused", "denied", "error"
 NODES_KEPT = 200  # of a refusal over thousands of nodes; the summary counts them all
 SUMMARY_MAX = 1000
+ALL_SHOWN = 100  # kube-scheduler goes on looking for so many nodes at least (minFeasibleNodesToFind)
 
 _dropped = metrics.counter("hami_platform_traces_dropped_total", "Decisions not kept because the writer was behind.")
 
@@ -107,6 +108,7 @@ def _refusal(cluster: int, one: Decided, now: datetime) -> None:
     never = one.decision is not None and _hopeless.never_fits(one.namespace, one.decision)
     values = {
         "revision": one.revision, "at": now, "reason": one.reason, "summary": _summary(one), "never_fits": never,
+        "candidates": _offered(one),
     }  # fmt: skip
     since = {"never_fits_since": now if never else None}
     rows = Refusal.objects.filter(cluster=cluster, pod_uid=one.uid)
@@ -117,6 +119,14 @@ def _refusal(cluster: int, one: Decided, now: datetime) -> None:
         rows.filter(never_fits_since=None).update(**since)
     else:
         rows.update(**since)
+
+
+def _offered(one: Decided) -> list[str] | None:
+    """The nodes that kube-scheduler's own checks left, where it certainly showed all of them."""
+    if one.decision is None or one.decision.placement is not None:
+        return None
+    names = one.decision.rejections
+    return sorted(names) if 0 < len(names) < ALL_SHOWN else None
 
 
 class Hopeless:

@@ -104,6 +104,9 @@ class Refusal(models.Model):
     summary = models.CharField(max_length=1000, blank=True)
     never_fits = models.BooleanField(default=False, help_text="Not even on the empty cluster, as registered.")
     never_fits_since = models.DateTimeField(null=True, blank=True, help_text="Since when that has been so.")
+    candidates = models.JSONField(
+        null=True, blank=True, help_text="The nodes it was about, where kube-scheduler showed all that it could use."
+    )
     woken_revision = models.BigIntegerField(default=0)
     woken_at = models.DateTimeField(null=True, blank=True)
 

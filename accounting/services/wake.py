@@ -7,7 +7,8 @@ placement would succeed on the View now; each woken pod is folded in tentatively
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -15,12 +16,16 @@ from accounting import ledger, live_view
 from accounting.models import Journal, Pod, PodState, Refusal
 from accounting.services import adoption, claims, placements
 from hami_platform.domain import place
-from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import Changes, PodRow
 from hami_platform.domain.view import View
 
 FREEING_KINDS = frozenset({"node", "device", "hold", "quota", "native", "namespace", "tenant", "lock", "clock"})
 FREEING_STATES = frozenset({PodState.ENDED, PodState.CLAIMED, PodState.WAITING, PodState.RUNNING, PodState.BOUND})
+
+LATE_S = 3.0
+"""How much later than the freeing the record of a refusal may come that was decided before it."""
+LOOK_S = 10.0
+"""Between two looks at refused pods while nothing is freed."""
 
 ANSWER_S = 10
 """How long a woken pod counts as placed before kube-scheduler has asked about it."""
@@ -56,6 +61,7 @@ class Freed:
     def __init__(self) -> None:
         self._read = 0
         self._history = ""
+        self._freed_at = self._planned_at = 0.0
         self.revision = 0
 
     def follow(self, view: View) -> int:
@@ -63,6 +69,7 @@ class Freed:
         freed."""
         if not self._read or self._history != view.clock.incarnation:
             self.revision, self._history = view.clock.revision, view.clock.incarnation
+            self._freed_at = time.monotonic()
         else:
             rows = Journal.objects.filter(
                 cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
@@ -72,9 +79,18 @@ class Freed:
                 for revision, kind, values in rows.values_list("revision", "kind", "values")
                 if kind in FREEING_KINDS or (kind == "pod" and values.get("state") in FREEING_STATES)
             ]
-            self.revision = max([self.revision, *freeing])
+            if freeing:
+                self.revision, self._freed_at = max(self.revision, *freeing), time.monotonic()
         self._read = view.clock.revision
         return self.revision
+
+    def worth_a_look(self) -> bool:
+        """Whether refused pods may have to be woken: something was freed lately, or nobody looked for a while."""
+        now = time.monotonic()
+        if now - self._freed_at > LATE_S and now - self._planned_at < LOOK_S:
+            return False
+        self._planned_at = now
+        return True
 
 
 def wake_plan(freed: Freed, *, fence: int | None = None) -> list[Wake]:
@@ -86,6 +102,8 @@ def wake_plan(freed: Freed, *, fence: int | None = None) -> list[Wake]:
         return []
     revision = freed.follow(view)
     ungated = _ungate(view, fence)
+    if not freed.worth_a_look():
+        return ungated
     return ungated + list(_retry(live_view.live().refresh(), revision))
 
 
@@ -118,14 +136,15 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
     """
     now = ledger.database_time()
     refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
-    hopeless: set[tuple[str, PodRequest]] = set()  # the View only fills up below: what does not fit now will not
+    hopeless: set[object] = set()  # the View only fills up below: what does not fit now will not
     for row in _in_order(_waiting(view)):
         refusal = refusals.get(row.uid)
         expected = refusal is not None and _expected(refusal, now)
-        shape = (row.namespace, row.request)
+        candidates = _candidates(view, refusal)
+        shape = (row.namespace, row.request, candidates)
         if shape in hopeless or not (expected or _asleep(row, refusal, freed_revision, now)):
             continue
-        placement = _placed(view, row)
+        placement = _placed(view, row, tuple(view.states) if candidates is None else candidates)
         if placement is None:
             hopeless.add(shape)
             continue
@@ -166,14 +185,22 @@ def _won(row: PodRow, freed_revision: int, now: datetime) -> bool:
     return bool(asleep.update(woken_revision=freed_revision, woken_at=now))
 
 
-def _placed(view: View, row: PodRow) -> place.Placement | None:
-    """Where the pod would go if kube-scheduler offered every node. A waiting pod must get its claim first."""
+def _candidates(view: View, refusal: Refusal | None) -> tuple[str, ...] | None:
+    """The nodes that kube-scheduler left when it last asked, where it showed all of them; None: any. Should others come
+    to suit the pod, kube-scheduler notices by itself: it asks again at every change of a node."""
+    if refusal is None or refusal.candidates is None:
+        return None
+    return tuple(name for name in refusal.candidates if name in view.states)
+
+
+def _placed(view: View, row: PodRow, candidates: Sequence[str]) -> place.Placement | None:
+    """Where the pod would go if kube-scheduler offered these nodes. A waiting pod must get its claim first."""
     unclaimed = row.state == PodState.WAITING and not row.suspended
     if unclaimed and claims.judge(view, row.namespace, claims.price(view, row.request), without=row.id).stops:
         return None
     decision = place.place(
         view.states,
-        tuple(view.states),
+        candidates,
         row.request,
         defaults=placements.defaults(),
         strategies=placements.strategies(),

@@ -50,13 +50,18 @@ def filter_(pod: dict[str, Any], *candidates: str) -> FilterAnswer:
     return placements.placement_reserve(seen=seen.from_object(pod, CONFIG), candidates=names, config=CONFIG)
 
 
-def refusal(pod: dict[str, Any]) -> FilterAnswer:
+def refusal(pod: dict[str, Any], *candidates: str) -> FilterAnswer:
     """`/filter` that refuses, with the record that the extender's writer makes of it."""
-    answer = filter_(pod)
+    answer = filter_(pod, *candidates)
     assert answer.node == ""
     now = ledger.database_time()
     Refusal.objects.create(
-        cluster_id=ledger.cluster_id(), pod_uid=pod["metadata"]["uid"], at=now, since=now, revision=answer.revision
+        cluster_id=ledger.cluster_id(),
+        pod_uid=pod["metadata"]["uid"],
+        at=now,
+        since=now,
+        revision=answer.revision,
+        candidates=list(candidates) or None,
     )
     return answer
 

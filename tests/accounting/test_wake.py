@@ -181,3 +181,17 @@ def test_after_a_restore_the_same_revision_is_another_text(freed: wake.Freed) ->
     (before,) = wake.wake_plan(freed)
     assert before.retry_at.startswith(f"{before.revision}-")
     assert before.retry_at != replace(before, history="another").retry_at
+
+
+def test_a_pod_that_may_run_on_few_nodes_is_woken_by_what_is_freed_there(freed: wake.Freed) -> None:
+    flow.observe_nodes(kube_objects.node("n2"))
+    flow.run(kube_objects.pod("holder", mem=24576), "n1")
+    flow.run(kube_objects.pod("other", mem=12000), "n2")
+    pod = kube_objects.pod("selective", mem=24576)
+    flow.admit(pod)
+    flow.show(pod)
+    flow.refusal(pod, "n1")
+    observe.pods_gone(["uid-other"])
+    assert woken(freed) == [], "n2 is not for it, however free it is"
+    observe.pods_gone(["uid-holder"])
+    assert woken(freed) == ["selective"]
