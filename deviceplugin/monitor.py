@@ -101,28 +101,30 @@ class Monitor:
             return self._picture
 
     def step(self) -> float:
-        """One round."""
-        pods = self._pods.known()
-        if pods is None:
-            return min(1.0, self._options.period_s)
+        """One round. Before the pods are known the cards are measured and no region is touched."""
+        known = self._pods.known()
+        pods: Pods = known if known is not None else {}
         with monitor_meters.ROUND_S.time():
-            read, ill = self._read_all(pods)
-            if self._options.steer:
-                self._steer(read)
-            self._tell(ill)
-            found = Picture(
-                at_s=self._now_s(),
-                cards=self._measured(),
-                containers=tuple(one.use for one in read.values()),
-                instances=tuple(self._instances(pods)),
-                problems=Counter(problem for words in ill.values() for problem in words),
-            )
+            found = self._round(pods)
         with self._lock:
             self._picture = found
-        monitor_meters.REGIONS.set(len(read))
+        monitor_meters.REGIONS.set(len(found.containers))
         if self._samples is not None:
             self._samples.add(found)
-        return self._options.period_s
+        return self._options.period_s if known is not None else min(1.0, self._options.period_s)
+
+    def _round(self, pods: Pods) -> Picture:
+        read, ill = self._read_all(pods)
+        if self._options.steer:
+            self._steer(read)
+        self._tell(ill)
+        return Picture(
+            at_s=self._now_s(),
+            cards=self._measured(),
+            containers=tuple(one.use for one in read.values()),
+            instances=tuple(self._instances(pods)),
+            problems=Counter(problem for words in ill.values() for problem in words),
+        )
 
     def _read_all(self, pods: Pods) -> tuple[dict[Owner, Read], dict[Owner, frozenset[str]]]:
         """(regions of containers that run, words for what is wrong by container)."""

@@ -242,13 +242,14 @@ def test_a_region_cannot_give_itself_priority(tmp_path: Path) -> None:
     assert regions.word(low, V1.recent_kernel) == 0
 
 
-def test_before_the_pods_are_known_nothing_is_done(tmp_path: Path) -> None:
+def test_before_the_pods_are_known_the_cards_are_measured_and_no_region_is_touched(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     path = bench.region()
     before = path.read_bytes()
     bench.pods = None
     assert bench.monitor.step() < monitor.PERIOD_S
     assert (bench.monitor.picture.containers, path.read_bytes()) == ((), before)
+    assert len(bench.monitor.picture.cards) == 2
 
 
 def test_a_card_that_cannot_be_measured_leaves_the_containers_shown(tmp_path: Path) -> None:
