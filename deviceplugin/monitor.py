@@ -108,6 +108,7 @@ class Monitor:
             found = self._round(pods)
         with self._lock:
             self._picture = found
+        monitor_meters.ROUND_AT.set(found.at_s)
         monitor_meters.REGIONS.set(len(found.containers))
         if self._samples is not None:
             self._samples.add(found)

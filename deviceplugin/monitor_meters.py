@@ -12,6 +12,9 @@ ROUND_S = metrics.histogram(
     "Time to read all regions and steer their libraries once.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
 )
+ROUND_AT = metrics.gauge(
+    "hami_platform_agent_monitor_round_timestamp_seconds", "When the last round ended, unix time; old is stuck."
+)
 REGIONS = metrics.gauge("hami_platform_agent_regions", "Running containers whose region was read in the last round.")
 PROBLEMS = metrics.gauge(
     "hami_platform_agent_region_problems", "Regions that have this problem now; the log names them.", ("problem",)
