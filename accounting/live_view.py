@@ -1,7 +1,7 @@
 """This process's View, kept current by folding the Journal. Reads only; services decide on what it returns.
 
 A refresh is one indexed query when nothing changed. Views are immutable, so several threads may fold at once: whoever
-publishes first wins, the others start again from the newer one. No thread waits for another one here.
+publishes first wins, the others take what he published, or start again from it. No thread waits for another one here.
 """
 
 from __future__ import annotations
@@ -56,8 +56,11 @@ class LiveView:
             while True:
                 base = self._view
                 found = self._next(base)
-                if found is base or ledger.revocable() or self._publish(base, found):
+                if found is base or ledger.revocable():
                     return found
+                published = self._published(base, found)
+                if published is not None:
+                    return published
         except (OperationalError, InterfaceError, InternalError) as fault:
             if not ledger.lost(fault):
                 raise
@@ -71,12 +74,18 @@ class LiveView:
             self._view = loaded
         return loaded
 
-    def _publish(self, base: View, found: View) -> bool:
+    def _published(self, base: View, found: View) -> View | None:
+        """`found`, if nobody has published since `base`; or what somebody has, if it has all that was found.
+
+        Without the latter a thread could lose every race for as long as others write.
+        """
         with self._mutex:
-            if self._view is not base:
-                return False
-            self._view = found
-            return True
+            now = self._view
+            if now is base:
+                self._view = found
+                return found
+        as_new = now.clock.revision >= found.clock.revision
+        return now if as_new and now.clock.incarnation == found.clock.incarnation else None
 
     def _next(self, base: View) -> View:
         if not base.clock.revision:

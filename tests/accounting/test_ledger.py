@@ -10,6 +10,7 @@ from django.db import transaction
 from accounting import guard, ledger, live_view
 from accounting.models import Clock, Journal, NodeLock, Pod, Tenant
 from accounting.services import reconcile, retention, tenants
+from hami_platform.domain.view import View
 from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -154,3 +155,25 @@ def test_another_history_of_the_same_length_is_noticed_by_its_tag() -> None:
     after = live_view.live().refresh()
     assert after.clock.incarnation != old.incarnation
     assert not after.ready
+
+
+def test_who_is_second_to_publish_a_view_takes_the_first_one_and_folds_nothing_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow.cluster()
+    live = live_view.LiveView(ledger.cluster_id())
+    live.refresh()
+    flow.limit(memory_mib=1000)
+    fold, folded = live._next, []
+
+    def raced(base: View) -> View:
+        folded.append(base)
+        found = fold(base)
+        if len(folded) == 1:
+            live.refresh()  # by another thread
+        return found
+
+    monkeypatch.setattr(live, "_next", raced)
+    assert live.refresh() is live.now
+    assert len(folded) == 2
+    flow.view_is_true()
