@@ -21,7 +21,7 @@ UNMANAGED = "/api/agent/unmanaged"
 
 CHECK_S = 300.0
 AGAIN_S = 15.0
-"""After a difference: one that is still there then is no matter of the moment, and is told."""
+"""While anything differs: what is still there then is no matter of the moment, and is told; so is its end."""
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 16 << 20
@@ -101,7 +101,7 @@ class BooksWatch:
             return AGAIN_S  # a new agent says nothing, not even that all is well, before it knows
         cards = frozenset(card.uuid for card in self._shown.picture.cards)
         told = self._tell(lasting) and self._count(books.unmanaged(held, pods, cards))
-        return CHECK_S if told and not seen - lasting else AGAIN_S
+        return CHECK_S if told and not seen else AGAIN_S
 
     def _tell(self, found: frozenset[books.Difference]) -> bool:
         """False: the platform must be told again."""

@@ -86,6 +86,11 @@ class Ledger:
         agents: dict[str, str] = self._ask("agents")
         return agents
 
+    def findings(self, kind: str) -> dict[str, str]:
+        """Open findings of a kind: subject → message."""
+        findings: dict[str, str] = self._ask("findings", kind=kind)
+        return findings
+
     def locks(self) -> dict[str, str]:
         """Node → uid of the pod that may allocate there now."""
         locks: dict[str, str] = self._ask("locks")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from accounting import ledger, live_view
-from accounting.models import NodeLock, Pod, Refusal, Trace
+from accounting.models import Finding, NodeLock, Pod, Refusal, Trace
 from accounting.services import namespaces, quotas
 from accounting.services.device_config import device_config
 from hami_platform.domain import quota
@@ -92,6 +92,12 @@ def agents() -> dict[str, str]:
     return {name: row.agent for name, row in live_view.live().refresh().nodes.items()}
 
 
+def findings(kind: str) -> dict[str, str]:
+    """Open findings of a kind: subject → message."""
+    rows = Finding.objects.filter(cluster=ledger.cluster_id(), kind=kind, repaired_at=None)
+    return dict(rows.values_list("subject", "message"))
+
+
 def locks() -> dict[str, str]:
     """Node → uid of the pod that may allocate there."""
     return dict(NodeLock.objects.filter(cluster=ledger.cluster_id()).values_list("node", "pod_uid"))
@@ -119,5 +125,5 @@ def managed_resources() -> list[str]:
 
 ANSWERS = {
     answer.__name__: answer
-    for answer in (agents, pod, pods, devices, used_mib, quota_set, traces, locks, decoded, managed_resources)
+    for answer in (agents, findings, pod, pods, devices, used_mib, quota_set, traces, locks, decoded, managed_resources)
 }

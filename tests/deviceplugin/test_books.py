@@ -110,10 +110,10 @@ def test_a_difference_that_lasts_is_told_and_so_is_its_end(
     bench.kubelet.held = {("train", "main"): held}
     assert bench.watch.step() == books_watch.AGAIN_S
     assert bench.told() == []
-    assert bench.watch.step() == books_watch.CHECK_S
+    assert bench.watch.step() == books_watch.AGAIN_S
     assert bench.told() == [(books_watch.FINDINGS, {"node": NODE, "differences": [difference(kind, message)]})]
     bench.cluster.remove_pod("train")
-    bench.watch.step()
+    assert bench.watch.step() == books_watch.CHECK_S
     assert bench.web.reports[-1] == {"node": NODE, "differences": []}
 
 

@@ -120,6 +120,26 @@ def test_an_operators_instances_are_given_as_the_kubelet_picks_them(
     Path(f"{node.scenario}.mig").unlink()
 
 
+def test_what_the_kubelet_holds_and_the_agent_knows_nothing_of_is_a_finding_while_it_lasts(
+    node: GpuNode, platform: Platform, team: Space
+) -> None:
+    asked = container(script="sleep 3600", gpu=1, gpumem=1024)
+    team.create(pod("forgotten", asked, annotations={"nvidia.com/vgpu-mode": "hami-core"}))
+    team.await_phase("forgotten", "Running", within_s=60)
+    assert platform.ledger.findings("kubelet-differs") == {}
+    before = node.registrations()
+    node.agent.stop()
+    (node.folder / "agent" / "agent.json").unlink()
+    node.start_agent()
+    found = eventually("it is found", lambda: platform.ledger.findings("kubelet-differs"), within_s=60)
+    (message,) = found.values()
+    assert f"{NAME}: {team.name}/forgotten main" in found
+    assert "the agent has no record of it" in message
+    team.delete("forgotten")
+    eventually("it is over", lambda: not platform.ledger.findings("kubelet-differs"), within_s=60)
+    assert node.registrations() > before
+
+
 def test_before_a_restart_what_the_container_was_given_is_made_again(
     node: GpuNode, platform: Platform, team: Space
 ) -> None:
