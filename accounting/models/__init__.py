@@ -6,7 +6,7 @@ from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, 
 from accounting.models.pods import NodeLock, Pod, PodState, Refusal, Share
 from accounting.models.records import AccessRecord, DeniedAsk, Finding, Trace
 from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
-from accounting.models.usage import Measurement, Price, UsageHour, UsageInterval
+from accounting.models.usage import LateUsage, Measurement, Price, Registration, UsageHour, UsageInterval
 
 __all__ = [
     "AccessRecord",
@@ -19,6 +19,7 @@ __all__ = [
     "Hold",
     "IdempotencyKey",
     "Journal",
+    "LateUsage",
     "LoginLink",
     "Measurement",
     "Mode",
@@ -33,6 +34,7 @@ __all__ = [
     "ProcessLease",
     "Quota",
     "Refusal",
+    "Registration",
     "Role",
     "Share",
     "Tenant",

@@ -17,6 +17,7 @@ class UsageInterval(LedgerModel):
     pod_uid = models.CharField(max_length=64)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=253)
+    owner = models.CharField(max_length=320, blank=True, help_text="Kind/name of the pod's controller.")
     node = models.CharField(max_length=253)
     vendor = models.CharField(max_length=32)
     uuid = models.CharField(max_length=128)
@@ -33,35 +34,78 @@ class UsageInterval(LedgerModel):
         indexes = (
             models.Index(fields=("cluster", "pod_uid", "ended_at"), name="usage_open_by_pod"),
             models.Index(fields=("cluster", "started_at"), name="usage_by_start"),
+            models.Index(fields=("cluster", "ended_at"), name="usage_by_end"),
+            models.Index(fields=("cluster", "node", "ended_at"), name="usage_by_node"),
         )
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.pod_name} on {self.uuid} from {self.started_at}"
 
 
+class Registration(LedgerModel):
+    """A stretch of time during which a node offered a device of constant amounts: the capacity that bills divide."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    node = models.CharField(max_length=253)
+    vendor = models.CharField(max_length=32)
+    uuid = models.CharField(max_length=128)
+    model = models.CharField(max_length=128, blank=True)
+    memory_mib = models.PositiveBigIntegerField()
+    core_percent = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("cluster", "started_at", "id")
+        indexes = (
+            models.Index(fields=("cluster", "ended_at"), name="registration_by_end"),
+            models.Index(fields=("cluster", "node", "ended_at"), name="registration_by_node"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.uuid} from {self.started_at}"
+
+
+class LateUsage(models.Model):
+    """Hours that may be rolled up already have changed, from this time on: an end or a start was told late."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    since = models.DateTimeField()
+
+    class Meta:
+        ordering = ("cluster", "since", "id")
+
+    def __str__(self) -> str:
+        return f"from {self.since}"
+
+
 class UsageHour(models.Model):
-    """Use of one model by one namespace in one hour: the roll-up that charts and bills read."""
+    """Use of one model by one namespace's owner in one hour, or what nobody used: the roll-up that charts and bills
+    read. `card_us` of all rows of an hour sum to the time that devices were there."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     hour = models.DateTimeField()
-    namespace = models.CharField(max_length=63)
+    namespace = models.CharField(max_length=63, blank=True, help_text="Empty: nobody, the idle time.")
+    owner = models.CharField(max_length=320, blank=True, help_text="Kind/name of the pods' controller.")
     vendor = models.CharField(max_length=32)
     model = models.CharField(max_length=128, blank=True)
+    card_us = models.PositiveBigIntegerField(default=0, help_text="Microseconds of whole devices.")
     slot_s = models.PositiveBigIntegerField(default=0)
-    memory_mib_s = models.PositiveBigIntegerField(default=0)
-    core_percent_s = models.PositiveBigIntegerField(default=0)
+    memory_mib_s = models.PositiveBigIntegerField(default=0, help_text="Held; of the idle row: free.")
+    core_percent_s = models.PositiveBigIntegerField(default=0, help_text="Held; of the idle row: free.")
     simulated = models.BooleanField(default=False)
 
     class Meta:
-        ordering = ("cluster", "hour", "namespace", "vendor", "model")
+        ordering = ("cluster", "hour", "namespace", "owner", "vendor", "model")
         constraints = (
             models.UniqueConstraint(
-                fields=("cluster", "hour", "namespace", "vendor", "model", "simulated"), name="usage_hour_once"
+                fields=("cluster", "hour", "namespace", "owner", "vendor", "model", "simulated"),
+                name="usage_hour_once",
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.namespace} {self.model} {self.hour:%Y-%m-%d %H}h"
+        return f"{self.namespace or 'idle'} {self.model} {self.hour:%Y-%m-%d %H}h"
 
 
 class Price(LedgerModel):

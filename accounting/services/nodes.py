@@ -14,7 +14,7 @@ from django.db.models import Count
 from accounting import ledger, loading
 from accounting.ledger import Entry
 from accounting.models import Device, Node
-from accounting.services import findings, liveness
+from accounting.services import findings, liveness, registrations
 from accounting.services.node_seen import NodeSeen
 from hami_platform import logs
 from hami_platform.domain import devices
@@ -52,6 +52,7 @@ def _batch(batch: Sequence[tuple[NodeSeen, Sequence[str]]], fence: int | None) -
         for one, vendors in batch:
             touched |= _write(entry, one, vendors)
         _conflicts(entry, touched)
+        registrations.registrations_follow(entry, nodes=[one.name for one, _ in batch])
 
 
 def _alone(one: tuple[NodeSeen, Sequence[str]], fence: int | None) -> None:
@@ -82,6 +83,7 @@ def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
             entry.record("node", node.name, retired=True)
             _conflicts(entry, set(node.devices.values_list("uuid", flat=True)))
             count += 1
+        registrations.registrations_follow(entry, nodes=list(names))
         return count
 
 

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 
 from django.db import DataError
@@ -142,7 +143,7 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     if pod is not None and pod.state == PodState.ENDED:
         return False
     if seen.terminal or (seen.facts.deleting and seen.unbound):
-        return _ended(entry, pod)
+        return _ended(entry, pod, seen)
     if seen.unbound:
         return _unbound(entry, view, seen)
     before = len(entry.rows)
@@ -153,16 +154,16 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     return _on_node(entry, view, pod, seen, known=None if len(entry.rows) > before else row)
 
 
-def _ended(entry: Entry, pod: Pod | None) -> bool:
+def _ended(entry: Entry, pod: Pod | None, seen: PodSeen) -> bool:
     if pod is None:
         return False
-    _end(entry, pod)
+    _end(entry, pod, seen.finished_at if seen.terminal else None)
     return True
 
 
-def _end(entry: Entry, pod: Pod) -> None:
+def _end(entry: Entry, pod: Pod, finished_at: datetime | None = None) -> None:
     pod_rows.pod_end(entry, pod)
-    usage.intervals_close(entry, pod)
+    usage.intervals_close(entry, pod, finished_at=finished_at)
     if pod.unmanaged:
         entry.flush()
         imports.unmanaged_ended(entry, pod)
@@ -195,7 +196,8 @@ def _on_node(entry: Entry, view: View, pod: Pod, seen: PodSeen, *, known: PodRow
     state = _state_of(seen)
     pod_rows.pod_move(entry, pod, state, facts=facts, resource_version=seen.resource_version, gated=False, **news)
     if known is not None:
-        usage.intervals_follow(entry, pod, known, replace(known, state=state, facts=seen.facts))
+        after = replace(known, state=state, facts=seen.facts)
+        usage.intervals_follow(entry, pod, known, after, started_at=seen.started_at)
     else:
         entry.flush()
         usage.intervals_write(entry, pod)

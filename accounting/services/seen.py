@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from hami_platform.domain import lifecycle
@@ -38,6 +38,10 @@ class PodSeen:
     resource_version: int = 0
     priority: int = 0
     created_at: datetime | None = None
+    started_at: datetime | None = None
+    """When the kubelet took it on."""
+    finished_at: datetime | None = None
+    """When its last container ended, if all have."""
     gated: bool = False
     scheduler_name: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +73,8 @@ def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
         resource_version=_version(meta),
         priority=spec.get("priority") or 0,
         created_at=time_of(meta.get("creationTimestamp")),
+        started_at=time_of((pod.get("status") or {}).get("startTime")),
+        finished_at=_finished_at(pod.get("status") or {}),
         gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
         scheduler_name=spec.get("schedulerName") or "",
         annotations=annotations,
@@ -110,9 +116,19 @@ def owner_of(meta: Mapping[str, Any]) -> str:
 def time_of(text: str | None) -> datetime | None:
     """An RFC 3339 time of the API server, or None, also for what is no time."""
     try:
-        return datetime.fromisoformat(text) if text else None
+        at = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+
+def _finished_at(status: Mapping[str, Any]) -> datetime | None:
+    ends = [
+        time_of(((one.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        for one in status.get("containerStatuses") or ()
+    ]
+    known = [at for at in ends if at is not None]
+    return max(known) if known and len(known) == len(ends) else None
 
 
 def _version(meta: Mapping[str, Any]) -> int:

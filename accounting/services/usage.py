@@ -1,27 +1,36 @@
-"""Intervals of use: opened and closed as what a bound pod holds changes. The source of roll-ups and chargeback."""
+"""Intervals of use: opened and closed as what a bound pod holds changes. The source of roll-ups and chargeback.
+
+They begin and end when the pod says that it started and finished, not when somebody looked; where it does not say, or
+changes in between, when the change was seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Greatest
 
 from accounting import loading
 from accounting.ledger import Entry
-from accounting.models import Pod, UsageInterval
+from accounting.models import LateUsage, Pod, UsageInterval
 from hami_platform.domain.devices import DeviceKey, Held
 from hami_platform.domain.rows import PodRow
 
 
-def intervals_follow(entry: Entry, pod: Pod, before: PodRow, after: PodRow) -> None:
+def intervals_follow(
+    entry: Entry, pod: Pod, before: PodRow, after: PodRow, *, started_at: datetime | None = None
+) -> None:
     """As `intervals_write`, without a query where the pod holds what it held, or holds for the first time.
 
     before, after: the pod as the View has it, and as it is being written. A pod that was never seen on a node has no
-    intervals.
+    intervals. started_at: when the kubelet took it on.
     """
     if before.facts is None:
-        _open_all(entry, pod, after, {key: amount for key, amount in after.held.items() if amount})
+        since = _said(entry, started_at, pod.created_at)
+        _open_all(entry, pod, after, {key: amount for key, amount in after.held.items() if amount}, since)
     elif (before.held, before.node) != (after.held, after.node):
         entry.flush()
         intervals_write(entry, pod)
@@ -38,17 +47,33 @@ def intervals_write(entry: Entry, pod: Pod) -> None:
         else:
             interval.ended_at = entry.at
             interval.save(update_fields=["ended_at"])
-    _open_all(entry, pod, row, held)
+    _open_all(entry, pod, row, held, entry.at)
 
 
-def _open_all(entry: Entry, pod: Pod, row: PodRow, held: Mapping[DeviceKey, Held]) -> None:
+def _open_all(entry: Entry, pod: Pod, row: PodRow, held: Mapping[DeviceKey, Held], since: datetime) -> None:
     models = {share.key: share.model for share in row.shares}
-    entry.insert([_interval(entry, pod, key, amount, models.get(key, "")) for key, amount in held.items()])
+    entry.insert([_interval(since, pod, key, amount, models.get(key, "")) for key, amount in held.items()])
 
 
-def intervals_close(entry: Entry, pod: Pod) -> None:
-    """The pod holds nothing any more."""
-    _open(pod).update(ended_at=entry.at)
+def intervals_close(entry: Entry, pod: Pod, *, finished_at: datetime | None = None) -> None:
+    """The pod holds nothing any more, since its last container finished if that is known."""
+    at = _said(entry, finished_at, pod.created_at)
+    _open(pod).update(ended_at=entry.at if at == entry.at else Greatest(F("started_at"), Value(at)))
+
+
+def _said(entry: Entry, at: datetime | None, first: datetime | None) -> datetime:
+    """The time that a pod's status tells, within its life so far: nodes' clocks may be wrong. Hours that may have been
+    summed up already are marked."""
+    if at is None:
+        return entry.at
+    at = min(entry.at, max(at, first or at))
+    if _hour(at) < _hour(entry.at):
+        LateUsage.objects.create(cluster_id=entry.clock.cluster_id, since=at)
+    return at
+
+
+def _hour(at: datetime) -> int:
+    return int(at.timestamp() // 3600)
 
 
 def _open(pod: Pod) -> QuerySet[Any]:
@@ -63,12 +88,13 @@ def _same(interval: UsageInterval, held: Held) -> bool:
     )
 
 
-def _interval(entry: Entry, pod: Pod, key: DeviceKey, held: Held, model: str) -> UsageInterval:
+def _interval(since: datetime, pod: Pod, key: DeviceKey, held: Held, model: str) -> UsageInterval:
     return UsageInterval(
         cluster_id=pod.cluster_id,
         pod_uid=pod.uid,
         namespace=pod.namespace,
         pod_name=pod.name,
+        owner=pod.owner,
         node=pod.node,
         vendor=key[0],
         uuid=key[1],
@@ -76,5 +102,5 @@ def _interval(entry: Entry, pod: Pod, key: DeviceKey, held: Held, model: str) ->
         slots=held.slots,
         memory_mib=held.memory_mib,
         core_percent=held.core_percent,
-        started_at=entry.at,
+        started_at=since,
     )
