@@ -87,7 +87,21 @@ class HamiPlugin:
                 rows[position] = ""
                 self._annotate(path, {TO_ALLOCATE: "".join(f"{each};" for each in rows)})
         self._annotate(path, {PHASE: "success"})
-        self._annotate(f"/api/v1/nodes/{node}", {LOCK: None})
+        self._release(node, lock)
+
+    def _release(self, name: str, lock: str) -> None:
+        """Take this lock off, and no later one: who binds next may take a served pod's lock over."""
+        path = f"/api/v1/nodes/{name}"
+        while True:
+            metadata = (self.api.get(path) or {"metadata": {}})["metadata"]
+            if (metadata.get("annotations") or {}).get(LOCK) != lock:
+                return
+            version = metadata["resourceVersion"]
+            try:
+                self.api.patch(path, {"metadata": {"resourceVersion": version, "annotations": {LOCK: None}}})
+            except kube.ApiError as problem:
+                if problem.status != 409:
+                    raise
 
     def _annotate(self, path: str, values: dict[str, str | None]) -> None:
         self.api.patch(path, {"metadata": {"annotations": values}})

@@ -58,11 +58,14 @@ class Log:
         return list(self._seen)
 
     def ours(self, *, namespace: str | None = None, events: bool = False) -> list[Write]:
-        """Our own since the mark, to pods and nodes or to events; with a namespace nodes are left out."""
+        """Our own that succeeded since the mark: to pods and nodes, or to events; of a namespace alone without nodes."""
         return [
             one
             for one in self.writes()
-            if one.ours and (one.resource == "events") == events and namespace in (None, one.namespace)
+            if one.ours
+            and one.code < 300  # a refused one changes nothing and wakes nobody
+            and (one.resource == "events") == events
+            and namespace in (None, one.namespace)
         ]
 
 
