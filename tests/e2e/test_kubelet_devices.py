@@ -120,6 +120,18 @@ def test_an_operators_instances_are_given_as_the_kubelet_picks_them(
     Path(f"{node.scenario}.mig").unlink()
 
 
+def test_a_card_that_is_lost_is_offered_again_when_it_answers(node: GpuNode, platform: Platform, team: Space) -> None:
+    waits = container(script="env; echo told; sleep 3600", gpu=1, gpumem=4864)
+    node.show_cards(*MIG, "error * 15")
+    eventually("the kubelet offers the other card alone", lambda: offered(platform) == 10, within_s=60)
+    team.create(pod("patient", waits, annotations={"nvidia.com/vgpu-mode": "mig"}))
+    eventually("nothing fits", lambda: team.condition("patient").get("reason") == "Unschedulable", within_s=60)
+    node.show_cards(*MIG)
+    assert environment(node, team, "patient")["NVIDIA_VISIBLE_DEVICES"].startswith("MIG-")
+    assert offered(platform) == SHARES
+    team.delete("patient")
+
+
 def test_what_the_kubelet_holds_and_the_agent_knows_nothing_of_is_a_finding_while_it_lasts(
     node: GpuNode, platform: Platform, team: Space
 ) -> None:
