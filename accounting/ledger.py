@@ -240,6 +240,10 @@ def journal_since(cluster: int, revision: int) -> list[tuple[int, str, str, str]
 
 _CLOCK = ("id", "cluster_id", "revision", "tag", "incarnation", "compared", "pruned_through")
 _CLOCK_SQL = f"SELECT {', '.join(_CLOCK)} FROM {Clock._meta.db_table} WHERE cluster_id = %s"  # noqa: S608
+# The wait for a row is two waits, for the right to be next and then for the row, and PostgreSQL allows lock_timeout for
+# each: a stopped process's second waiter got the Clock after its first one had given up, and the others lost twice as
+# long. Whoever comes through here waits once, in the order of arrival, and finds the row free.
+_TURN_WAIT_SQL = "SELECT pg_advisory_xact_lock(1751215465, %s)"  # the first number is "hami" in ASCII
 _NOW = {"postgresql": "SELECT clock_timestamp()", "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"}
 _SINCE = (
     f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
@@ -253,7 +257,8 @@ def _locked(cluster: int) -> tuple[Clock, datetime]:
     """The Clock, locked (SQLite: by BEGIN IMMEDIATE), and the time after that. Raises Clock.DoesNotExist."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(f"{_CLOCK_SQL} FOR UPDATE; {_NOW['postgresql']}", (cluster,))
+            cursor.execute(f"{_TURN_WAIT_SQL}; {_CLOCK_SQL} FOR UPDATE; {_NOW['postgresql']}", (cluster, cluster))
+            cursor.nextset()
             row = cursor.fetchone()
             cursor.nextset()
         else:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -153,6 +154,40 @@ def test_a_process_that_stops_inside_a_ledger_transaction_loses_it() -> None:
         assert flow.admit(kube_objects.pod("second", mem=1000)).granted
     finally:
         stopped.close()
+
+
+@pytest.mark.only("postgresql")
+def test_whoever_waits_for_the_clock_waits_for_one_lock_alone() -> None:
+    """PostgreSQL allows the time-out anew for each lock. Waiting for a row takes two, one after the other: a stopped
+    process's second waiter would outlast its first one, get the Clock, and hold it stopped once more."""
+    flow.cluster()
+    held, waits = threading.Event(), "SELECT locktype FROM pg_locks WHERE NOT granted"
+
+    def hold() -> None:
+        with ledger.transaction(cause="test"):
+            held.wait(30)
+
+    def wait() -> None:
+        with contextlib.suppress(ledger.LedgerUnavailable), ledger.transaction(cause="test"):
+            pass
+
+    with futures.ThreadPoolExecutor(4) as pool, psycopg.connect(database_url(), autocommit=True) as other:
+        pool.submit(alone, hold)
+        until(lambda: other.execute("SELECT 1 FROM pg_locks WHERE mode = 'RowShareLock'").fetchall(), "it is held")
+        for _ in range(3):
+            pool.submit(alone, wait)
+        until(lambda: other.execute(waits).fetchall(), "somebody waits")
+        kinds = {kind for _ in range(20) for (kind,) in other.execute(waits).fetchall()}
+        held.set()
+    assert kinds == {"advisory"}
+
+
+def alone(work: Callable[[], T]) -> T:
+    """In a thread: its connection is given back."""
+    try:
+        return work()
+    finally:
+        connection.close()
 
 
 @pytest.mark.only("postgresql")

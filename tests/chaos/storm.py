@@ -29,6 +29,15 @@ def pod(name: str, mem: int, namespace: str = "nlp") -> dict[str, Any]:
     }
 
 
+def review(name: str, mem: int, namespace: str = "nlp") -> dict[str, Any]:
+    """kube-apiserver's question about the creation of such a pod."""
+    asked = {
+        "uid": f"review-{name}", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "namespace": namespace,
+        "name": name, "operation": "CREATE", "userInfo": {"username": "ann"}, "object": pod(name, mem, namespace),
+    }  # fmt: skip
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+
+
 def filtered(targets: Sequence[Member], pods: Sequence[dict[str, Any]], nodes: Sequence[str]) -> list[str]:
     """The node that each pod got ("" = refused), all asking at once, in turn over the extenders. An `Error` is asked
     again at the next extender, as kube-scheduler would later."""
