@@ -36,7 +36,7 @@ class DeviceNodes:
         """A whole card. Raises UnknownNodeError."""
         if card.minor is None:
             raise UnknownNodeError(f"the driver does not tell the minor number of card {card.uuid}")
-        return runtime.Named(card.uuid, str(card.index), (f"dev/nvidia{card.minor}",))
+        return runtime.Named(card.uuid, card.label, (f"dev/nvidia{card.minor}",))
 
     def partition(self, card: inventory.Card, one: inventory.MigInstance) -> runtime.Named:
         """A MIG instance: its card's node, and those that give the right to it. Raises UnknownNodeError."""

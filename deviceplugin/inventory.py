@@ -66,6 +66,7 @@ class Card:
     """One physical GPU as the node has it now, before any scaling. numa, minor: None where unknown.
 
     ailment: why it is unhealthy. partitions: only of cards in MIG mode. minor: of `/dev/nvidia<minor>`.
+    numbered: whether the driver counts it under this index now; when a card is gone it may count others anew.
     """
 
     uuid: str
@@ -80,6 +81,12 @@ class Card:
     partitions: tuple[Partition, ...] = ()
     minor: int | None = None
     peers: tuple[Peer, ...] = ()
+    numbered: bool = True
+
+    @property
+    def label(self) -> str:
+        """The index by which a runtime finds this card; empty where that is not certain."""
+        return str(self.index) if self.numbered else ""
 
 
 class Inventory(Protocol):

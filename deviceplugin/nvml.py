@@ -199,9 +199,11 @@ class NvmlInventory:
         return uuid
 
     def _miss(self, silent: set[str]) -> None:
-        """Cards that were there and do not answer stay, as unhealthy."""
+        """Cards that were there and do not answer stay, as unhealthy; the driver may count the others anew."""
         for uuid in silent:
             self._known[uuid] = dataclasses.replace(self._known[uuid], healthy=False, ailment=AILMENT_SILENT)
+        for uuid, card in self._known.items() if silent else ():
+            self._known[uuid] = dataclasses.replace(card, numbered=False)
         self._silent_scans = self._silent_scans + 1 if silent else 0
         if self._silent_scans >= SILENT_SCANS:
             self._silent_scans = 0
@@ -232,6 +234,7 @@ class NvmlInventory:
             partitions=() if profiles is None else self._partitions(uuid, ailment, handle),
             minor=self._minor(handle),
             peers=self._peers.get(uuid, ()),
+            numbered=self._place(uuid, index) == index,
         )
 
     def _partitions(self, uuid: str, ailment: str, handle: Any) -> tuple[inventory.Partition, ...]:

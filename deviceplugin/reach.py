@@ -74,7 +74,7 @@ class Reach:
     def _card(self, card: inventory.Card) -> runtime.Named:
         if self._handing.needs_nodes:
             return self._nodes.card(card)
-        return runtime.Named(card.uuid, str(card.index))
+        return runtime.Named(card.uuid, card.label)
 
     def _instance(self, card: inventory.Card, one: inventory.MigInstance) -> runtime.Named:
         if self._handing.needs_nodes:

@@ -93,6 +93,11 @@ def test_a_card_is_specified_under_uuid_and_index_and_all_cards_together(host: P
     }
 
 
+def test_a_card_that_the_driver_may_count_anew_is_specified_by_its_uuid_alone(host: Path) -> None:
+    specs_of(host).write((card(minor=0, numbered=False),))
+    assert [one["name"] for one in written(host)["devices"]] == [GPU_A, "all"]
+
+
 def test_every_container_gets_control_nodes_the_drivers_files_and_hooks(host: Path) -> None:
     specs_of(host).write((card(minor=0),))
     edits = written(host)["containerEdits"]

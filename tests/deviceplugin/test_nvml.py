@@ -68,6 +68,15 @@ def test_a_card_that_the_driver_no_longer_counts_keeps_its_index(driver: Drivers
     assert [(card.uuid, card.index, card.healthy) for card in seen] == [("GPU-a", 0, False), ("GPU-b", 1, True)]
 
 
+def test_while_a_card_is_gone_no_runtime_is_told_an_index(driver: Drivers) -> None:
+    made = driver(Gpu("GPU-a"), Gpu("GPU-b"), Gpu("GPU-c"))
+    cards = made.inventory()
+    assert [card.label for card in cards.scan()] == ["0", "1", "2"]
+    made.take_out(0)
+    assert [card.label for card in cards.scan()] == ["", "", ""]
+    assert [card.index for card in cards.scan()] == [0, 1, 2]
+
+
 def test_one_card_that_fails_does_not_hide_the_others(driver: Drivers) -> None:
     made = driver(Gpu("GPU-a"), Gpu("GPU-b", more=["error nvmlDeviceGetName 999"]))
     cards = made.inventory()
