@@ -1,4 +1,4 @@
-"""The simulated cluster as a process: API server, scheduler, a kubelet for each node.
+"""The simulated cluster as a process: API server, scheduler, a kubelet for each node, what containers use.
 
 `python -m hami_platform.demo.cluster FOLDER SOCKETS API_PORT EXTENDER_PORT`. When the API
 server answers it writes FOLDER/platform.kubeconfig, and FOLDER/kubeconfig for people. Its state is in memory and ends
@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 
-from hami_platform.demo import fleet
+from hami_platform.demo import fleet, library
 from hami_platform.simulator import apiserver, kubelet, scheduler
 from hami_platform.simulator.scheduling import extender
 
@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
         for number, node in enumerate(fleet.NODES, start=1):
             stack.enter_context(_kubelet(api.url, node, sockets, number))
         stack.enter_context(scheduler.Scheduler(api.url, extender_config=_extender(extender_port)))
+        stack.enter_context(library.Library(api.url, folder / "nodes"))
         over.wait()
     return 0
 

@@ -106,6 +106,7 @@ class Installation:
             "HAMI_STATE_DIR": str(home),
             "HAMI_HOOK_PATH": str(home),
             "HAMI_PLATFORM_URL": self.web_url,
+            "HAMI_MEASURE_PERIOD": "10s",
         }
         command = self._python(f"agent-{node.name}", "agent", "-m", "deviceplugin")
         return dataclasses.replace(command, environment={**command.environment, **own})
