@@ -95,7 +95,8 @@ class Agent:
         self._limits = self._limiter()
         self._health = health.HealthWatch(cards, self._shown, options.health_period_s)
         self._reach = self._reached(cards)
-        self._restorer = restore.Restorer(self._record, cards, options.enforcement, shared=options.check_library)
+        # With the cards themselves: what is made again is on record already.
+        self._restorer = restore.Restorer(self._record, measured, options.enforcement, shared=options.check_library)
         instances = static_mig.StaticAllocations(self._shown, self._reach)
         self._links = faces.links(options.faces, self._shown, self._allocations(cards, kube), instances)
         self._loops = self._make_loops(cards, kube)

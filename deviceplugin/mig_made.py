@@ -21,7 +21,9 @@ class Recorded:
         return self._cards.scan()
 
     def realise(self, card: str, use: devices.MigUse) -> inventory.MigInstance:
-        """See Inventory."""
+        """See Inventory. What a pod still has, be it gone or ended, is no other pod's."""
+        if holder := self._holder(card, use):
+            raise inventory.InventoryError(f"card {card}, {use.profile}: the instance is still held by pod {holder}")
         if not self._there(card, use):
             try:
                 self._record.begin(placed(card, use))
@@ -40,6 +42,13 @@ class Recorded:
     def cut(self, card: str) -> None:
         """See Inventory."""
         self._cards.cut(card)
+
+    def _holder(self, card: str, use: devices.MigUse) -> str:
+        place = placed(card, use)
+        for entry in self._record.pods.values():
+            if any(place in given.mig for given in entry.given):
+                return f"{entry.namespace}/{entry.name}"
+        return ""
 
     def _there(self, card: str, use: devices.MigUse) -> bool:
         found = (one for each in self._cards.scan() if each.uuid == card for one in each.partitions)

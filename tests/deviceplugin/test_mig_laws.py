@@ -7,15 +7,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from deviceplugin import by_checkpoint, checkpoint, inventory, mig_made
+from deviceplugin import by_checkpoint, checkpoint, grants, inventory, mig_made, restore
 from hami_platform.domain import devices
 from tests.deviceplugin.builders import GPU_A, card, pod, typed
 
-STARTS = range(7)
+STARTS = range(3)
 MOMENTS = ("never", "before it is made", "when it is made", "when it is recorded")
 
 
@@ -89,7 +90,11 @@ class Instances(RuleBasedStateMachine):
     def allocate(self, start: int, dies: str) -> None:
         """A pod whose reservation no living pod has gets its instance, unless the agent dies over it."""
         self.sweep()
-        if start in self.pods or start in self.hardware.busy:
+        if start in self.pods:
+            return
+        if start in self.hardware.busy:
+            with pytest.raises(inventory.InventoryError, match="still held"):
+                self.cards.realise(GPU_A, devices.MigUse("1g.5gb", devices.MigPlacement(start, 1)))
             return
         self.pods[start] = pod(f"p{start}", metadata={"uid": f"uid-{start}"})
         use = devices.MigUse("1g.5gb", devices.MigPlacement(start, 1))
@@ -124,6 +129,14 @@ class Instances(RuleBasedStateMachine):
         self.hardware.busy.clear()
         self.pods = {start: one for start, one in self.pods.items() if one["status"]["phase"] != "Failed"}
 
+    @rule(lost=st.booleans())
+    def restore(self, lost: bool) -> None:
+        """A reboot takes every instance; those of living pods are made again."""
+        self.hardware.busy.clear()
+        self.hardware.there = set() if lost else self.hardware.there
+        restorer = restore.Restorer(self.record, self.hardware, grants.Enforcement(), shared=False)
+        restorer.for_pods([typed(one) for one in self.pods.values()])
+
     @rule()
     def crash(self) -> None:
         self.restart()
@@ -136,5 +149,5 @@ class Instances(RuleBasedStateMachine):
         assert self.record.begun <= {(GPU_A, "1g.5gb", start, 1) for start in self.hardware.busy}
 
 
-Instances.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+Instances.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 test_instances_are_those_of_living_pods = Instances.TestCase
