@@ -7,6 +7,7 @@ figures or a card's sum. Its priority is what its pod declares: a region could o
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -36,7 +37,10 @@ class Believed:
 
 
 def believe(found: region.Region, due: Entitlement, memory_bytes: Mapping[str, int]) -> Believed:
-    """Hold a region against what its container is entitled to. memory_bytes: most that a card's processes can have."""
+    """Hold a region against what its container is entitled to.
+
+    memory_bytes: most that a card's processes can have, of the cards that are here; empty while none is known.
+    """
     problems = set(_problems(found, due))
     kept: list[region.DeviceUse] = []
     limits: dict[int, int] = {}
@@ -66,10 +70,11 @@ def _problem(
 ) -> str:
     if device.uuid in seen:
         return REPEATED
-    if device.uuid not in due.cards or device.uuid not in memory_bytes:
+    if device.uuid not in due.cards or (memory_bytes and device.uuid not in memory_bytes):
         return FOREIGN
+    most = memory_bytes.get(device.uuid, sys.maxsize)
     parts = (device.total_bytes, device.context_bytes, device.module_bytes, device.data_bytes)
-    if max(parts) > memory_bytes[device.uuid] or device.core_percent > 100 * max(1, found.processes):
+    if max(parts) > most or device.core_percent > 100 * max(1, found.processes):
         return IMPLAUSIBLE
     if device.limit_bytes != due.limits_bytes.get(device.uuid, device.limit_bytes):
         return LIMIT

@@ -73,6 +73,16 @@ def test_beside_another_monitor_a_changed_limit_is_only_told(tmp_path: Path) -> 
     assert (picture.problems, picture.containers[0].devices[0].limit_bytes) == ({"limit_changed": 1}, 0)
 
 
+def test_while_no_card_can_be_seen_containers_are_believed_for_what_they_were_given(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.shown.publish(())
+    bench.pod("bad")
+    bench.region("bad", uuids=[GPU_A, GPU_B], limits=[MIB, MIB])
+    picture = bench.look()
+    assert [device.uuid for device in picture.containers[0].devices] == [GPU_A]
+    assert picture.problems == {"foreign_device": 1}
+
+
 def region_words() -> set[str]:
     """Of files that are no regions."""
     return {"too_short", "magic", "size", "version", "truncated", "several_files", "not_a_file", "unreadable"}
