@@ -33,6 +33,9 @@ LINES = 50
 NEAR = 32
 """Nodes on which smaller requests are tried first."""
 MOST_FIXES = 6
+SMALLER: tuple[fixes.Search, ...] = (
+    fix_requests.less_memory, fix_requests.fewer_cores, fix_requests.fewer_devices, fix_requests.fewer_conditions,
+)  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -129,7 +132,7 @@ def explain(view: View, ask: what_if.Ask, decide: what_if.Decide, *, row: PodRow
         lines,
         len(decision.question.candidates),
         excess,
-        fixes=_fixes(view, ask, answer, decide, lines, never=never),
+        fixes=_fixes(fixes.Scene(view, ask, answer, decide, [line.node for line in lines[:NEAR]]), never=never),
         position=_position(view, row),
     )
 
@@ -166,29 +169,30 @@ def _lines(
     return tuple(arithmetic.line(view, decision, name) for name in names)
 
 
-def _fixes(
-    view: View,
-    ask: what_if.Ask,
-    answer: what_if.Answer,
-    decide: what_if.Decide,
-    lines: Sequence[arithmetic.NodeLine],
-    *,
-    never: bool,
-) -> tuple[fixes.Fix, ...]:
-    """Single changes; where none helps, changes on top of raised limits, and several on one node together."""
-    near = tuple(line.node for line in lines[:NEAR])
-    scene = fixes.Scene(view, ask, answer, decide, near)
-    requests = (
-        fix_requests.less_memory, fix_requests.fewer_cores, fix_requests.fewer_devices, fix_requests.fewer_conditions,
-    )  # fmt: skip
+def _fixes(scene: fixes.Scene, *, never: bool) -> tuple[fixes.Fix, ...]:
+    """Single changes; where none helps, changes on top of others."""
     on_nodes = (fix_nodes.lifted,) if never else (fix_nodes.lifted, fix_nodes.ended)
-    found = list(fixes.verified(scene, (fix_quota.raised, fix_quota.freed, *requests, *on_nodes)))
+    found = list(fixes.verified(scene, (fix_quota.raised, fix_quota.freed, *SMALLER, *on_nodes)))
     if not any(step.role == fixes.OWNER and step.value is not None for fix in found for step in fix.steps):
         found += fixes.verified(scene, (fix_requests.smaller,))
     raised = next(iter(fix_quota.raised(scene)), None)
     if raised is not None and scene.fix(raised) is None:
-        found += fixes.verified(scene.after(raised), (*requests, fix_nodes.lifted, fix_nodes.ended))
-    return fixes.best(found, MOST_FIXES)
+        found += fixes.verified(scene.after(raised), (*SMALLER, fix_nodes.lifted, fix_nodes.ended))
+    found = found or _combined(scene, raised)
+    return fixes.best((fix_requests.trimmed(scene, fix) for fix in found), MOST_FIXES)
+
+
+def _combined(scene: fixes.Scene, raised: fixes.Draft | None) -> list[fixes.Fix]:
+    """What helps only together: the first way that is found, from the smaller to the larger."""
+    start = scene.after(raised) if raised is not None else scene
+    free = fix_requests.unconditional(start)
+    searches = (*SMALLER, fix_requests.smaller, fix_nodes.lifted, fix_nodes.cleared)
+    for draft in (None, free, fix_requests.single(start)):
+        found = list(fixes.verified(start.after(draft) if draft is not None else start, searches))
+        if found:
+            return found
+    one = fix_requests.single(start.after(free)) if free is not None else None
+    return list(fixes.verified(start.after(free).after(one), searches)) if free is not None and one is not None else []
 
 
 def _position(view: View, row: PodRow | None) -> Position | None:

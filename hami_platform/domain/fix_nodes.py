@@ -43,6 +43,12 @@ def lifted(scene: Scene) -> Iterator[Draft]:
     yield from _over_nodes(scene, (Kind.CORDON, Kind.RESERVED, Kind.HOLD, Kind.LOCK, Kind.HEALTH), NODES)
 
 
+def cleared(scene: Scene) -> Iterator[Draft]:
+    """All of it together, pods included: the last resort."""
+    kinds = (Kind.CORDON, Kind.RESERVED, Kind.HOLD, Kind.LOCK, Kind.HEALTH, Kind.PREEMPT, Kind.WAIT)
+    yield from _over_nodes(scene, kinds, POD_NODES)
+
+
 def ended(scene: Scene) -> Iterator[Draft]:
     """Pods that must go, or end: lower-priority ones may be deleted for it; for others it is worth waiting."""
     yield from _over_nodes(scene, (Kind.PREEMPT,), POD_NODES)

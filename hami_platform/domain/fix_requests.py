@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from hami_platform.domain.fixes import OWNER, Draft, Kind, Scene, Step
+from hami_platform.domain.fixes import OWNER, Draft, Fix, Kind, Scene, Step
 from hami_platform.domain.requests import Constraints, DeviceRequest, PodRequest
 from hami_platform.domain.sentences import Sentence, phrase
 
@@ -68,6 +68,54 @@ def fewer_conditions(scene: Scene) -> Iterator[Draft]:
         request = _without(scene.ask.request, name, free)
         if request != scene.ask.request and _works(scene, request):
             yield Draft((Step(Kind.CONSTRAINT, action, OWNER, (name,)),), request=request)
+
+
+def unconditional(scene: Scene) -> Draft | None:
+    """Every condition that the pod's annotations set left out, to look further from there; None where there is none."""
+    request, steps = scene.ask.request, []
+    for name, free, action in _CONDITIONS:
+        without = _without(request, name, free)
+        if without != request:
+            request = without
+            steps.append(Step(Kind.CONSTRAINT, action, OWNER, (name,)))
+    return Draft(tuple(steps), request=request) if steps else None
+
+
+def single(scene: Scene) -> Draft | None:
+    """One device for each container, to look further from there; None where that is what it asks for."""
+    most = _most(scene.ask.request, lambda ask: ask.count)
+    if most < 2:
+        return None
+    request = mapped(scene.ask.request, lambda ask: _at_most_devices(ask, 1))
+    return Draft((Step(Kind.DEVICES, _say_devices(1, most), OWNER, value=1),), request=request, size=1.0)
+
+
+def trimmed(scene: Scene, fix: Fix) -> Fix:
+    """The fix without the limits and conditions that need not be touched: some were, to look further from there."""
+    draft = fix.draft
+    if len(draft.steps) < 2:
+        return fix
+    steps = tuple(step for step in draft.steps if step.kind is not Kind.QUOTA)
+    changes = replace(draft.changes, quotas={}, natives={})
+    kept = scene.fix(replace(draft, steps=steps, changes=changes)) if 0 < len(steps) < len(draft.steps) else None
+    fix = kept or fix
+    for step in fix.steps:
+        if step.kind is Kind.CONSTRAINT and len(fix.steps) > 1 and fix.draft.request is not None:
+            request = _restored(scene.ask.request, fix.draft.request, step.target[0])
+            others = tuple(other for other in fix.steps if other is not step)
+            fix = scene.fix(replace(fix.draft, steps=others, request=request)) or fix
+    return fix
+
+
+def _restored(original: PodRequest, request: PodRequest, name: str) -> PodRequest:
+    """The request with one condition as the pod had it."""
+
+    def own(constraints: Constraints, before: Constraints) -> Constraints:
+        return replace(constraints, **{name: getattr(before, name)})
+
+    before = original.constraints
+    by_vendor = tuple((word, own(one, before.of(word))) for word, one in request.constraints.by_vendor)
+    return replace(request, constraints=replace(own(request.constraints, before), by_vendor=by_vendor))
 
 
 _CONDITIONS: tuple[tuple[str, object, Sentence], ...] = (

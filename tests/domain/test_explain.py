@@ -252,6 +252,21 @@ def test_a_condition_is_dropped() -> None:
     assert kinds(found) == [["constraint"]]
 
 
+def test_conditions_and_amounts_are_changed_together_and_no_condition_in_vain() -> None:
+    request = pod(ask(2, memory_mib=30000), use_models=("H100",), device_policy="binpack", nouse_uuids=("GPU-x",))
+    found = why(uniform_node("n1", 1), request=request)
+
+    assert found.verdict is Verdict.NEVER_FITS
+    assert str(found.fixes[0].steps[0].action) == "Accept every model: drop the annotation that chooses models."
+    assert kinds(found)[0] == ["constraint", "devices", "memory"]
+
+
+def test_no_limit_is_raised_for_a_pod_that_must_shrink_anyway() -> None:
+    found = why(uniform_node("n1", 1), request=pod(ask(4, memory_mib=4000)), limits=Limits(memory_mib=6000))
+    assert kinds(found)[0] == ["devices"]
+    assert all("quota" not in kind for kind in kinds(found))
+
+
 def test_the_devices_that_annotations_choose_are_what_is_told_of() -> None:
     devices = [state(f"GPU-{n}", index=n, cordoned=n == 3) for n in range(4)]
     found = why(builders.node("n1", *devices), request=pod(ask(), use_uuids=("GPU-3",)))
