@@ -142,7 +142,7 @@ class Settings(env_monitor.MonitorSettings):
     extender_token_users: tuple[str, ...] = row(
         values.words,
         "",
-        "Users or groups who may call the extender, by a bearer token that TokenReview knows. Empty: no token is asked.",
+        "Users or groups who may call the extender, by a token that TokenReview knows. Empty: no token is asked for.",
     )
     tls_names: tuple[str, ...] = row(
         values.words, "localhost,127.0.0.1", "Names and addresses in a self-made certificate."

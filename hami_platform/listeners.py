@@ -113,14 +113,14 @@ def _stop(server: Any) -> None:  # granian types none of its methods
 
 
 def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, Any]:
-    where = address(settings, role)
+    where, whole = address(settings, role), patient(settings, role)
     options: dict[str, Any] = {
         "target": _TARGET,
         "address": where.host,
         "port": where.port,
-        "interface": Interfaces.WSGI,
+        "interface": Interfaces.RSGI if whole else Interfaces.WSGI,
         "workers": settings.listener_workers,
-        "blocking_threads": settings.listener_threads,
+        "blocking_threads": 1 if whole else settings.listener_threads,  # with RSGI the threads are ours
         "workers_kill_timeout": _STOP_S,
         "respawn_failed_workers": True,
         "log_level": LogLevels(settings.log_level),
@@ -133,6 +133,12 @@ def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, 
         options |= {"ssl_cert": files.cert, "ssl_key": files.key}
         options |= {"ssl_ca": files.client_ca, "ssl_client_verify": files.client_ca is not None}
     return options
+
+
+def patient(settings: env.Settings, role: str) -> bool:
+    """Whether a slow client must not hold a thread: everywhere but beside kube-scheduler, whose `/filter` calls come
+    from the same machine and are not worth the detour over an event loop."""
+    return role != "extender" or not settings.extender_bind.loopback
 
 
 def _log_config(settings: env.Settings) -> dict[str, Any]:
@@ -150,7 +156,11 @@ def _load() -> Callable[..., Any]:
     if os.getppid() != parent:
         raise SystemExit(1)  # it died before the signal was armed
     from hami_platform import wsgi
+    from hami_platform.patient import Patient
 
+    settings = env.current()
+    if patient(settings, settings.role):
+        return Patient(wsgi.application, settings.listener_threads).__rsgi__
     return wsgi.application
 
 

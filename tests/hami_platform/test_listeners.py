@@ -158,6 +158,37 @@ def test_the_console_logs_requests_without_their_query(tmp_path: pathlib.Path) -
         assert "hunter2" not in "".join(listener.lines)
 
 
+def test_clients_that_send_a_byte_now_and_then_hold_no_thread(tmp_path: pathlib.Path) -> None:
+    """Far more of them than threads, some within the head and some within the body; others are answered meanwhile."""
+    half = b"POST /api/v1/quotas HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with running("web", tmp_path, HAMI_LISTENER_THREADS="2") as listener, contextlib.ExitStack() as slow:
+        clients = [slow.enter_context(socket.create_connection(("127.0.0.1", listener.port))) for _ in range(20)]
+        for number, client in enumerate(clients):
+            client.sendall(half + (b"Content-Length: 100\r\n\r\n{" if number % 2 else b"X-Slow: "))
+        for _ in range(3):
+            for client in clients:
+                client.sendall(b" ")
+            assert listener.status("/no-such-path") == 404
+        clients[1].settimeout(30)
+        assert clients[1].recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_comes_in_whole_in_pieces_and_in_chunks(tmp_path: pathlib.Path) -> None:
+    with running("webhook", tmp_path) as listener:
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", listener.port, timeout=20, context=trusting(tmp_path / "tls")
+        )
+        with contextlib.closing(connection):
+            for encode in (False, True):
+                body = b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u1"}}'
+                headers = {"Content-Type": "application/json"}
+                headers |= {"Transfer-Encoding": "chunked"} if encode else {"Content-Length": str(len(body))}
+                connection.request("POST", "/webhook", iter([body[:40], body[40:]]), headers, encode_chunked=encode)
+                answer = connection.getresponse()
+                assert answer.status == 200
+                assert b'"uid":"u1"' in answer.read()
+
+
 def test_a_renewed_certificate_is_taken_over_without_a_restart(tmp_path: pathlib.Path) -> None:
     def serial(listener: Listener) -> int:
         pem = ssl.get_server_certificate(("127.0.0.1", listener.port))
