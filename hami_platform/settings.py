@@ -162,8 +162,13 @@ def _database() -> dict[str, Any]:
 
 DATABASES = {"default": {**_database(), "ATOMIC_REQUESTS": False}}
 
+REDIS_CACHE: dict[str, Any] = {
+    "BACKEND": "hami_platform.caches.RedisOrMemory",
+    "LOCATION": ENV.redis_url,
+    "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+}
 CACHES: dict[str, dict[str, Any]] = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": ENV.redis_url}
+    "default": REDIS_CACHE
     if ENV.redis_url
     else {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "cache"}
 }
