@@ -58,7 +58,7 @@ class Log:
         return list(self._seen)
 
     def ours(self, *, namespace: str | None = None, events: bool = False) -> list[Write]:
-        """Our own that succeeded since the mark: to pods and nodes, or to events; of a namespace alone without nodes."""
+        """Our own that succeeded since the mark: to pods and nodes, or to events; of one namespace, without nodes."""
         return [
             one
             for one in self.writes()

@@ -6,6 +6,7 @@ Must not know: what is measured.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.cluster import platform as platform_processes
 
 PARTS = ("kube-apiserver", "etcd", "kube-scheduler", "kwok", "kube-controller-manager")
 DEVICES = 8
+_CALLS = re.compile(r'^hami_platform_filter_duration_seconds_count\{verdict="(\w+)"\} (\S+)', re.MULTILINE)
 Object = dict[str, Any]
 
 
@@ -32,6 +34,18 @@ class Ground:
     postgres: int
     log: writes.Log
     empty_to_ready_s: float = 0.0
+
+    def agrees(self) -> str:
+        """What `manage.py selfcheck` says: every pod recomputed from the API server and compared with the ledger.
+
+        Raises AssertionError with the differences.
+        """
+        return self.platform.manage("selfcheck").stdout.strip()
+
+    def filter_calls(self) -> dict[str, int]:
+        """Calls of /filter so far by verdict."""
+        text = str(self.platform.ask("extender", "GET", "/metrics")[1])
+        return {verdict: int(float(count)) for verdict, count in _CALLS.findall(text)}
 
     @property
     def api(self) -> kube.Kube:

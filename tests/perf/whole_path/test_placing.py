@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import control_plane, nodes, processes
+from tests.cluster import control_plane, kube, nodes, processes, writes
 from tests.perf import serving
 from tests.perf.whole_path import ground, load
 from tests.perf.whole_path.conftest import Size
@@ -67,10 +67,58 @@ def bar(plane: control_plane.ControlPlane, size: Size) -> load.Figures:
 
 def test_a_burst_of_pods_is_placed(bar: load.Figures, whole: ground.Ground, size: Size) -> None:
     serving.report(f"ready over an empty database, {size.nodes:,} nodes: {whole.empty_to_ready_s:.1f} s")
-    where = load.namespace(whole.api, "burst")
-    pods = load.asking(size.pods, nodes.container(gpu=1, gpumem=8192, gpucores=10))
-    whole.log.mark()
-    figures = load.burst(whole.api, where, pods, whole.platform.start_scheduler, whole.cpu_s)
-    ours = figures.cpu_ms(whole.platform.roles())
-    serving.report(f"whole path, {size.nodes:,} × {ground.DEVICES}: {figures}; ours together {ours:.1f}")
+    figures = _burst(whole, "burst", size.pods)
+    serving.report(f"whole path, {size.nodes:,} × {ground.DEVICES}: {figures}; {_of_ours(whole, figures)}")
     serving.report(f"against the do-nothing extender: {figures.placed_per_s / bar.placed_per_s:.2f}")
+    _counted(whole, size.pods)
+
+
+def test_a_burst_is_placed_at_the_first_attempt_where_few_nodes_have_devices(
+    cluster_binaries: Path, size: Size, durable_postgres: str, redis_url: str, tmp_path: Path
+) -> None:
+    """kube-scheduler shows an extender 500 of 5,000 nodes; narrowed, all of them have devices."""
+    few = max(1, size.nodes // 25)
+    with ground.cluster(tmp_path, cluster_binaries) as plane:
+        ground.nodes_make(plane.kube, size.nodes - few, nodes.plain_node, prefix="plain-")
+        ground.nodes_make(plane.kube, few, lambda name: nodes.gpu_node(name, gpus=ground.DEVICES))
+        with ground.platform(plane, durable_postgres, redis_url, {"HAMI_NARROWING": "true"}) as mixed:
+            kube.eventually("every node with devices has its label", lambda: _labelled(mixed, few), within_s=120)
+            before = mixed.filter_calls()
+            figures = _burst(mixed, "narrowed", size.pods)
+            asked = sum(mixed.filter_calls().values()) - sum(before.values())
+            serving.report(f"narrowed to {few} of {size.nodes:,}: {figures}; {_of_ours(mixed, figures)}")
+            serving.report(f"calls of /filter per pod: {asked / size.pods:.2f}")
+            assert mixed.filter_calls().get("refused", 0) == before.get("refused", 0)
+            _counted(mixed, size.pods)
+
+
+def _burst(whole: ground.Ground, where: str, pods: int) -> load.Figures:
+    load.namespace(whole.api, where)
+    whole.log.mark()
+    asks = nodes.container(gpu=1, gpumem=8192, gpucores=10)
+    return load.burst(whole.api, where, load.asking(pods, asks), whole.platform.start_scheduler, whole.cpu_s)
+
+
+def _of_ours(whole: ground.Ground, figures: load.Figures) -> str:
+    return f"all of ours {figures.cpu_ms(whole.platform.roles()):.1f} ms"
+
+
+def _counted(whole: ground.Ground, pods: int) -> None:
+    """Writes, and that the ledger is what the API server says, by recomputation."""
+    ours, events = whole.log.ours(), whole.log.ours(events=True)
+    serving.report(f"writes: {writes.told(ours)}; events {len(events) / pods:.1f} a pod")
+    assert len([one for one in ours if one.resource.startswith("pods")]) <= pods + 2
+    assert len(events) <= 2 * pods
+    kube.eventually("the ledger has seen all of it", lambda: _agrees(whole), within_s=60)
+
+
+def _agrees(whole: ground.Ground) -> str:
+    try:
+        return whole.agrees()
+    except AssertionError:
+        return ""
+
+
+def _labelled(whole: ground.Ground, count: int) -> bool:
+    found = whole.api.list("/api/v1/nodes", labelSelector="platform.hami.io/nvidia=true", limit=str(count + 1))
+    return len(found) == count
