@@ -18,6 +18,7 @@ from hami_platform.domain.view import View
 
 OPENED = ("no_fit_now", "never_fits")
 """Verdicts for which the nearest node's devices are shown without being asked for."""
+SHOWN_NODES = 20
 SHOWN_DEVICES = 16
 
 
@@ -52,7 +53,7 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
             "devices_all": len(node["devices"]),
             "devices": [_drawn(card) for card in node["devices"][:SHOWN_DEVICES]],
         }
-        for place, node in enumerate(data["nodes"])
+        for place, node in enumerate(data["nodes"][:SHOWN_NODES])
     ]
     return data | {
         "look": look,
@@ -62,6 +63,7 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
         ],
         "reasons": [one | {"words": reasons.words(one["code"])} for one in data["reasons"]],
         "nodes": nodes,
+        "nodes_left_out": data["candidates"] - len(nodes),
         "fixes": [
             fix | {"steps": [step | {"who": reasons.ROLES[step["role"]]} for step in fix["steps"]]}
             for fix in data["fixes"]
