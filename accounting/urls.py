@@ -25,6 +25,7 @@ urlpatterns = [
     path("namespaces/<str:name>", tenancy.namespace, name="namespace"),
     path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
     path("findings", records.findings, name="findings"),
+    path("health", records.health_page, name="health"),
     path("activity", records.changes, name="activity"),
     path("language", set_language, name="language"),
     path("login/<str:secret>", login.login_link, name="login-link"),

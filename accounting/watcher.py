@@ -25,8 +25,9 @@ from accounting.services import (
     seen,
     wake,
     wake_calls,
+    watch_terms,
 )
-from hami_platform import logs
+from hami_platform import logs, metrics
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, feed, listwatch
@@ -41,6 +42,9 @@ UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError)
 """What a database that is away looks like; leases are taken outside the ledger's transaction."""
 
 log = logs.get(__name__)
+_fenced = metrics.counter(
+    "hami_platform_fenced_total", "Terms of office of this watcher that ended because another one had taken over."
+)
 Object = Mapping[str, Any]
 
 
@@ -64,8 +68,10 @@ class Watcher:
                     self._stopped.wait(RENEW_S)
                     continue
                 log.info("watching", holder=self._holder, epoch=epoch)
+                watch_terms.term_begin(holder=self._holder, epoch=epoch)
                 Term(self._api, self._config, self._holder, epoch, self._stopped).run()
             except ledger.Fenced as over:
+                _fenced.inc()
                 log.warning("fenced", holder=self._holder, why=str(over))
             except (*UNREACHABLE, errors.KubeError) as fault:
                 log.warning("watch_interrupted", why=str(fault))

@@ -1,4 +1,4 @@
-"""Findings and activity."""
+"""Findings, activity, and the platform's own health."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from accounting import ledger
 from accounting.models import Finding
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity
+from accounting.selectors import access, activity, freshness, health
+
+POLLED_S = 5
+"""How often the page of ages is drawn anew while nothing changes."""
 
 KINDS = (
     "people",
@@ -42,6 +45,20 @@ def findings(request: HttpRequest) -> HttpResponse:
         return {"open": activity.open_findings(), "repaired": list(repaired.order_by("-repaired_at")[:50])}
 
     return live_page(request, "findings", view, content, title="Findings", nav="findings")
+
+
+@console
+def health_page(request: HttpRequest) -> HttpResponse:
+    """How the platform itself stands: leadership, jobs, locks."""
+    view, reach = view_now(), access.reach_for(request)
+    if not reach.everything:
+        raise PermissionDenied("The platform's health is for operators and auditors.")
+    stamp = f"{freshness.stamp(view)}-{int(ledger.database_time().timestamp()) // POLLED_S}"
+
+    def content() -> dict[str, Any]:
+        return {"health": health.health(view)}
+
+    return live_page(request, "health", view, content, title="Health", nav="health", stamp=stamp)
 
 
 @console

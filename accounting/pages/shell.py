@@ -33,6 +33,7 @@ NAVIGATION = (
     ("simulate", _("Simulate")),
     ("findings", _("Findings")),
     ("activity", _("Activity")),
+    ("health", _("Health")),
 )
 NO_ROLE = "You have no role in this cluster yet. Ask an operator for one in your namespace or tenant."
 
@@ -71,13 +72,14 @@ def live_page(
     nav: str,
     uid: str = "",
     uuid: str = "",
+    stamp: str = "",
 ) -> HttpResponse:
     """The page `console/<name>.html`; to a poll only its live part, or 204 while nothing has changed.
 
     `content` is called only when something is shown. uid, uuid: the pod or device of which the page shows
-    more than the View has.
+    more than the View has. stamp: changes whenever the page does, for one that shows something else than the View.
     """
-    stamp = freshness.stamp(view, pod_uid=uid, uuid=uuid)
+    stamp = stamp or freshness.stamp(view, pod_uid=uid, uuid=uuid)
     if _polls(request) and request.GET["after"] == stamp:
         return HttpResponse(status=204)
     context = content() | {
