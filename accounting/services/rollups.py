@@ -18,12 +18,12 @@ from django.db.models import Min
 
 from accounting import ledger
 from accounting.models import LateUsage, ProcessLease, Registration, UsageHour, UsageInterval
-from accounting.selectors import stretches
+from accounting.selectors import stretches, usage_report
 from accounting.selectors.stretches import Kind, Stretch
 from accounting.services import registrations
 from hami_platform.domain import cost
 
-JOB = "rollup"
+JOB = usage_report.ROLLUP
 """Name under which the last run that ended well is recorded."""
 
 MOST_HOURS = 31 * 24
