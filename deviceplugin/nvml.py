@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -129,10 +129,18 @@ class NvmlInventory:
                 if (found := self._handle(index)) is not None:
                     handles[found[0]] = found[1]
                     self._listen(*found)
-            self._peers = nvml_links.peers(self._nvml, handles)
         except self._nvml.NVMLError:
             self._end()
             raise
+        self._peers = self._links(handles)
+
+    def _links(self, handles: Mapping[str, Any]) -> dict[str, tuple[inventory.Peer, ...]]:
+        """Without links cards are placed as if all were connected alike; that is no reason to show none."""
+        try:
+            return nvml_links.peers(self._nvml, handles)
+        except self._nvml.NVMLError as error:
+            log.warning("links_unknown", error=str(error))
+            return {}
 
     def _end(self) -> None:
         """Close the library; the next scan opens it again."""

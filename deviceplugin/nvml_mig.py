@@ -8,7 +8,7 @@ Source of calls and constants: NVML API reference, chapter Multi Instance GPU Ma
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deviceplugin import inventory
@@ -55,15 +55,25 @@ def enable(nvml: Any, handle: Any) -> None:
 def partitions(nvml: Any, handle: Any) -> tuple[inventory.Partition, ...]:
     """The instances that are there, by GPU instance id."""
     names = {found.id: _name(found) for slices in SLICES if (found := _profile(nvml, handle, slices)) is not None}
-    found = []
-    for device in _mig_devices(nvml, handle):
+    looked = (_partition(nvml, handle, device, names) for device in _mig_devices(nvml, handle))
+    found = [one for one in looked if one is not None]
+    return tuple(sorted(found, key=lambda one: one.instance.gpu_instance_id))
+
+
+def _partition(nvml: Any, handle: Any, device: Any, names: Mapping[int, str]) -> inventory.Partition | None:
+    """None for a variant with media engines, which is not ours to hand out, and for what is gone meanwhile."""
+    try:
         ids = (nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device))
         info = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(handle, ids[0]))
-        if (name := names.get(info.profileId)) is None:
-            continue  # a variant with media engines, which is not ours to hand out
-        placement = devices.MigPlacement(info.placement.start, info.placement.size)
-        found.append(inventory.Partition(inventory.MigInstance(_text(nvml, device), *ids), name, placement))
-    return tuple(sorted(found, key=lambda one: one.instance.gpu_instance_id))
+        uuid = _text(nvml, device)
+    except nvml.NVMLError as error:
+        if error.value not in (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_ERROR_INVALID_ARGUMENT):
+            raise
+        return None
+    if (name := names.get(info.profileId)) is None:
+        return None
+    placement = devices.MigPlacement(info.placement.start, info.placement.size)
+    return inventory.Partition(inventory.MigInstance(uuid, *ids), name, placement)
 
 
 def realise(nvml: Any, handle: Any, use: devices.MigUse) -> inventory.MigInstance:

@@ -252,6 +252,20 @@ def test_pair_scores_add_the_way_between_cards_and_their_nvlinks(driver: Drivers
     assert three.peers == (inventory.Peer(GPU_A, 20), inventory.Peer(GPU_B, 0, symmetric=False))
 
 
+def test_links_that_cannot_be_read_hide_no_card(driver: Drivers) -> None:
+    made = driver(Gpu("GPU-a", more=["error nvmlDeviceGetNvLinkState 999"]), Gpu("GPU-b"))
+    assert [(card.healthy, card.peers) for card in made.inventory().scan()] == [(True, ())] * 2
+
+
+def test_an_instance_that_goes_while_it_is_looked_at_is_none(driver: Drivers) -> None:
+    made = driver(Gpu("GPU-a", more=MIG))
+    cards = made.inventory()
+    cards.realise("GPU-a", USE)
+    made.say(0, *MIG, "error nvmlDeviceGetGpuInstanceById 6")
+    (card,) = cards.scan()
+    assert (card.healthy, card.partitions) == (True, ())
+
+
 @pytest.mark.parametrize(
     "disable, enable, healthy", [("all", "", True), ("xids", "", False), ("all", "all", False), ("all", "79", True)]
 )
