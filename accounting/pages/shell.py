@@ -30,6 +30,7 @@ NAVIGATION = (
     ("nodes", _("Nodes")),
     ("devices", _("Devices")),
     ("quotas", _("Quotas")),
+    ("usage", _("Usage")),
     ("simulate", _("Simulate")),
     ("findings", _("Findings")),
     ("activity", _("Activity")),

@@ -13,7 +13,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from accounting import ledger
-from accounting.models import Measurement, Node, Pod
+from accounting.models import Measurement, Node, Pod, Share
 from accounting.selectors.access import Reach
 
 HAMIS_PLUGIN: Final = "hami"
@@ -43,6 +43,11 @@ class Measured:
     pod: str = ""
     old: bool = False
 
+    @property
+    def core_of_share(self) -> int | None:
+        """Measured cores, per hundred of the share's own: a share of 20 % that is fully busy is at 100."""
+        return of_share(self.core_used_percent, self.given_percent or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMeasured:
@@ -58,6 +63,13 @@ class DeviceMeasured:
             return 0
         more = self.whole.memory_used_mib - held_mib
         return more if more > DRIVERS_MIB else 0
+
+
+def of_share(core_used_percent: int | None, held_core_percent: int) -> int | None:
+    """Per hundred of what the share has of the device's cores. A share without a limit of cores has them all."""
+    if core_used_percent is None:
+        return None
+    return core_used_percent * 100 // held_core_percent if held_core_percent else core_used_percent
 
 
 def device_measured(*, uuid: str, node: str, reach: Reach) -> DeviceMeasured:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounting.selectors import pods
+from accounting.selectors.usage_report import Line
 
 register = template.Library()
 
@@ -23,6 +25,37 @@ def grouped(number: int | None) -> str:
 def gib(mib: int | None) -> str:
     """`24.0 GiB`, as a second reading of MiB."""
     return "" if mib is None else f"{mib / 1024:,.1f} GiB"
+
+
+@register.filter
+def hours(number: Fraction) -> str:
+    """`1 234.25`: hours, to the hundredth."""
+    hundredths = round(number * 100)
+    return f"{pods.grouped(hundredths // 100)}.{hundredths % 100:02}"
+
+
+@register.filter
+def money(cents: int | None) -> str:
+    """`1 234.56`; an en dash for none."""
+    return "–" if cents is None else f"{pods.grouped(cents // 100)}.{cents % 100:02}"
+
+
+@register.filter
+def cents_of(line: Line, currency: str) -> int | None:
+    """What a line of a report costs in a currency."""
+    return line.cents.get(currency)
+
+
+@register.filter
+def hour_mib(mib_s: int) -> int:
+    """MiB-hours of MiB-seconds."""
+    return mib_s // 3600
+
+
+@register.filter
+def percent_of(permille: int) -> str:
+    """`12.5` of 125."""
+    return f"{permille / 10:.1f}"
 
 
 @register.filter

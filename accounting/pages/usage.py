@@ -1,0 +1,148 @@
+"""Usage: who held how much of which devices, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+
+from accounting import ledger
+from accounting.pages import charts
+from accounting.pages.shell import console, live_page, view_now
+from accounting.selectors import access, spreadsheets, trends, usage_report, windows
+from accounting.selectors.usage_report import Line, Report, Scope
+from hami_platform.domain.view import View
+
+SHOWN = 200
+MOST_DRAWN_H = 30 * trends.DAY_H
+INSTANT = timedelta(microseconds=1)
+BY = {"tenant": _("tenant"), "namespace": _("namespace"), "owner": _("owner"), "model": _("model")}
+WINDOWS = {
+    "today": _("today"),
+    "yesterday": _("yesterday"),
+    "7d": _("7 days"),
+    "30d": _("30 days"),
+    "month": _("this month"),
+    "last-month": _("last month"),
+}
+COLUMNS = ("from", "to", "tenant", "namespace", "owner", "vendor", "model", "device_hours", "memory_mib_hours",
+           "core_percent_hours", "currency", "amount")  # fmt: skip
+
+
+@console
+def usage(request: HttpRequest) -> HttpResponse:
+    """Charges by tenant, namespace, owner or model over some days; `format=csv` for a spreadsheet."""
+    view, reach = view_now(), access.reach_for(request)
+    window, problem = _window(request)
+    by = request.GET.get("by", "") if request.GET.get("by") in BY else "tenant" if reach.everything else "namespace"
+    scope = scope_of(request, view, reach)
+    if request.GET.get("format") == "csv":
+        return csv_answer(view, usage_report.usage_report(view, reach, window, by=by, scope=scope))
+
+    def content() -> dict[str, Any]:
+        report = usage_report.usage_report(view, reach, window, by=by, scope=scope)
+        return {"report": report, "shown": report.lines[:SHOWN], **_choices(request, by, window, scope)} | {
+            "chart": charts.chart(_trend(view, reach, window, scope)),
+            "held_hours": sum((line.device_hours for line in report.lines), Fraction()),
+            "problem": problem,
+        }
+
+    stamp = f"usage-{usage_report.summed_at() or 0}"
+    answer = live_page(request, "usage", view, content, title="Usage", nav="usage", stamp=stamp)
+    answer.status_code = 400 if problem else answer.status_code
+    return answer
+
+
+def _window(request: HttpRequest) -> tuple[windows.Window, str]:
+    """The days asked for, or the usual ones and what is wrong with those asked for."""
+    now = ledger.database_time()
+    try:
+        return windows.window_of(request.GET.dict(), now), ""
+    except windows.BadWindow as bad:
+        return windows.window_of({}, now), str(bad)
+
+
+def scope_of(request: HttpRequest, view: View, reach: access.Reach) -> Scope:
+    """What is asked about. Raises PermissionDenied for a namespace or tenant that the reader may not see."""
+    named = {name: request.GET.get(name, "").strip() for name in ("namespace", "tenant", "model")}
+    if named["namespace"] and not reach.sees(named["namespace"]):
+        raise PermissionDenied(f"You have no role in the namespace {named['namespace']}.")
+    known = {row.name: row.id for row in view.tenants.values()}
+    if named["tenant"] and not reach.sees_tenant(known.get(named["tenant"], 0)):
+        raise PermissionDenied(f"You have no role in the tenant {named['tenant']}.")
+    return Scope(**named)
+
+
+def csv_answer(view: View, report: Report) -> HttpResponse:
+    """The whole report, a line for each holder and currency."""
+    lines = spreadsheets.csv_lines(COLUMNS, _cells(view, report))
+    answer = HttpResponse(lines, content_type="text/csv; charset=utf-8")
+    name = f"usage-{report.by}-{report.window.since:%Y-%m-%d}-{report.window.last_day:%Y-%m-%d}.csv"
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+def _cells(view: View, report: Report) -> Iterator[list[Any]]:
+    days = [report.window.since.date().isoformat(), report.window.last_day.isoformat()]
+    for line in report.lines:
+        yield from _rows(line, [*days, *_holder(view, report.by, line.parts)])
+    if report.idle is not None:
+        yield from _rows(report.idle, [*days, "", "(idle)", "", "", ""])
+
+
+def _holder(view: View, by: str, parts: tuple[str, ...]) -> list[str]:
+    """Tenant, namespace, owner, vendor, model: what is known of a line's holder."""
+    if by == "tenant":
+        return [parts[0], "", "", "", ""]
+    if by == "model":
+        return ["", "", "", *parts]
+    return [usage_report.tenant_of(view, parts[0]), *parts, *[""] * (4 - len(parts))]
+
+
+def _rows(line: Line, first: list[str]) -> Iterable[list[Any]]:
+    amounts = [f"{float(line.device_hours):.6f}", line.memory_mib_s // 3600, line.core_percent_s // 3600]
+    for currency, cents in sorted(line.cents.items()):
+        yield [*first, *amounts, currency, f"{cents // 100}.{cents % 100:02}"]
+    if not line.cents:
+        yield [*first, *amounts, "", ""]
+
+
+def _choices(request: HttpRequest, by: str, window: windows.Window, scope: Scope) -> dict[str, Any]:
+    """Links that change one thing and keep the rest, and what the form of days holds."""
+    return {
+        "ways": [(words, _address(request, by=name), name == by) for name, words in BY.items()],
+        "spans": [
+            (words, _address(request, window=name, **{"from": "", "to": ""}), name == window.name)
+            for name, words in WINDOWS.items()
+        ],
+        "csv": _address(request, format="csv"),
+        "by": by,
+        "scope": scope,
+        "first_day": window.since.date().isoformat(),
+        "last_day": window.last_day.isoformat(),
+        "everything": _address(request, namespace="", tenant="", model=""),
+    }
+
+
+def _address(request: HttpRequest, **changed: str) -> str:
+    query = request.GET.copy()
+    query.pop("after", None)
+    for name, text in changed.items():
+        query.pop(name, None)
+        if text:
+            query[name] = text
+    return f"?{query.urlencode()}"
+
+
+def _trend(view: View, reach: access.Reach, window: windows.Window, scope: Scope) -> trends.Trend:
+    """Of what the report is about. More than 30 days are drawn from the last 30."""
+    hours = trends.hours_before(window.until - INSTANT, min(max(window.hours, 2), MOST_DRAWN_H))
+    if scope.everybody and reach.everything:
+        return trends.cluster_trend(hours)
+    names = usage_report.namespaces_of(view, reach, scope)
+    return trends.scope_trend(hours, names)

@@ -1,0 +1,178 @@
+"""Shares that are held and, by what was measured, not used; and shares of which nobody measures anything.
+
+A share is idle when it has been held for the whole of some minutes, and in none of them were its cores measured busier
+than a threshold. Without a measurement nothing is said of it. It must not know how that is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from typing import Final
+
+from django.db.models import Max
+
+from accounting import ledger
+from accounting.models import Measurement, Node, UsageInterval
+from accounting.selectors import measured, usage_report
+from accounting.selectors.access import Reach
+from hami_platform.domain import cost, prices
+from hami_platform.domain.devices import Device, DeviceKey, Held
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.view import View
+
+MINUTES: Final = 60
+BUSY_PERCENT: Final = 5
+"""Of the share: a process that waits for work still wakes up now and then."""
+STATES: Final = frozenset({"bound", "running", "releasing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What was measured at most over the time asked about. None: not measured."""
+
+    core_percent: int | None
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleShare:
+    """One pod's share of one device. share: of the device, 0…1. hour_cents: by currency, what an hour of it costs."""
+
+    pod: PodRow
+    node: str
+    device: Device
+    held: Held
+    used: Use
+    since: datetime | None
+    share: Fraction
+    hour_cents: Mapping[str, int]
+
+    @property
+    def percent_of_device(self) -> int:
+        """The share, per hundred of the device."""
+        return round(self.share * 100)
+
+    @property
+    def percent_of_share(self) -> int | None:
+        """Measured cores, per hundred of the share's own."""
+        return measured.of_share(self.used.core_percent, self.held.core_percent)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """held, seen: shares, all and those measured. missing: (why, shares, example node) of those that are not.
+    devices: idle shares, in whole devices. hour_cents: what an hour of them costs, by currency."""
+
+    minutes: int
+    below: int
+    shares: tuple[IdleShare, ...]
+    held: int
+    seen: int
+    missing: tuple[tuple[str, int, str], ...]
+    devices: Fraction
+    hour_cents: Mapping[str, int]
+
+
+def idle(view: View, reach: Reach, *, minutes: int = MINUTES, below: int = BUSY_PERCENT) -> Idle:
+    """Idle shares that the reader may see, the costliest first. below: per hundred of the share's own cores."""
+    now = ledger.database_time()
+    start = now - timedelta(minutes=minutes)
+    held = list(_held(view, reach))
+    uses = _uses(start)
+    table = usage_report.price_rows()
+    since = _since(start)
+    found, missing = [], []
+    for pod, device, amount in held:
+        used = uses.get((pod.node, device.uuid, pod.uid)) or _alone(view, pod, device, uses)
+        if used is None or used.core_percent is None:
+            missing.append(pod.node)
+        elif _quiet(used, amount, below) and (begun := since.get((pod.uid, device.uuid))) is not None:
+            found.append(_share(pod, device, amount, used, begun, table, now.date()))
+    found.sort(key=lambda one: (-one.share, one.pod.namespace, one.pod.name))
+    cents: Counter[str] = Counter()
+    for one in found:
+        cents.update(one.hour_cents)
+    return Idle(
+        minutes=minutes,
+        below=below,
+        shares=tuple(found),
+        held=len(held),
+        seen=len(held) - len(missing),
+        missing=tuple(_missing(missing)),
+        devices=sum((one.share for one in found), Fraction()),
+        hour_cents=dict(sorted(cents.items())),
+    )
+
+
+def _held(view: View, reach: Reach) -> Iterator[tuple[PodRow, Device, Held]]:
+    devices: dict[str, dict[DeviceKey, Device]] = {}
+    for pod in view.pods.values():
+        if pod.state not in STATES or not pod.node or not reach.sees(pod.namespace) or pod.node not in view.nodes:
+            continue
+        if pod.node not in devices:
+            devices[pod.node] = {one.key: one for one in view.nodes[pod.node].devices}
+        for key, amount in pod.held.items():
+            if amount and key in devices[pod.node]:
+                yield pod, devices[pod.node][key], amount
+
+
+def _uses(start: datetime) -> dict[tuple[str, str, str], Use]:
+    """(node, device, pod; empty for the whole device) → the most of the time since."""
+    rows = Measurement.objects.filter(cluster=ledger.cluster_id(), slot__gte=start - timedelta(minutes=10))
+    most = rows.order_by().values_list("node", "uuid", "pod_uid")
+    return {
+        (node, uuid, pod): Use(cores, memory)
+        for node, uuid, pod, cores, memory in most.annotate(
+            cores=Max("core_used_percent"), memory=Max("memory_peak_mib")
+        )
+    }
+
+
+def _alone(view: View, pod: PodRow, device: Device, uses: Mapping[tuple[str, str, str], Use]) -> Use | None:
+    """What was measured of the whole device, where the pod is the only one on it."""
+    others = (view.pods[one] for one in view.pods_by_node.get(pod.node, ()) if one != pod.id)
+    if any(other.held.get(device.key) for other in others):
+        return None
+    return uses.get((pod.node, device.uuid, ""))
+
+
+def _quiet(used: Use, held: Held, below: int) -> bool:
+    share = measured.of_share(used.core_percent, held.core_percent)
+    return share is not None and share < below
+
+
+def _since(start: datetime) -> dict[tuple[str, str], datetime]:
+    """(pod, device) → since when, of what has been held since before the start."""
+    rows = UsageInterval.objects.filter(cluster=ledger.cluster_id(), ended_at=None, started_at__lte=start)
+    return {(uid, uuid): at for uid, uuid, at in rows.values_list("pod_uid", "uuid", "started_at")}
+
+
+def _share(
+    pod: PodRow,
+    device: Device,
+    held: Held,
+    used: Use,
+    since: datetime,
+    table: Iterable[prices.PriceRow],
+    day: date,
+) -> IdleShare:
+    card = cost.Card(device.memory_mib, device.core_percent, 0, 0)
+    share = cost.share_of(card, cost.Use(None, held.memory_mib, held.core_percent, 0, 0))
+    price = prices.price_of(table, device.vendor, device.model, day)
+    cents = {price.currency: round(price.hour_cents * share)} if price else {}
+    return IdleShare(pod, pod.node, device, held, used, since, share, cents)
+
+
+def _missing(nodes: list[str]) -> Iterator[tuple[str, int, str]]:
+    """Shares of which nothing is known, by why."""
+    counts = Counter(nodes)
+    agents = dict(Node.objects.filter(cluster=ledger.cluster_id()).values_list("name", "agent")) if counts else {}
+    by_why: dict[str, list[str]] = {}
+    for node in sorted(counts):
+        by_why.setdefault(measured.SILENT if agents.get(node) else measured.HAMIS_PLUGIN, []).append(node)
+    for why, names in sorted(by_why.items()):
+        yield why, sum(counts[name] for name in names), names[0]
