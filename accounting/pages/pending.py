@@ -6,13 +6,18 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from accounting.pages import reasons
+from accounting.pages import reasons, why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, pods
-from hami_platform.domain import what_if
+from accounting.services import what_if
+from hami_platform.domain import what_if as domain
 from hami_platform.domain.view import View
 
 SHOWN = 200
+SENTENCES = 20
+"""Kinds of pods that are asked about anew; the others show what the scheduler was told last."""
+SENTENCE_NODES = 200
+"""On larger clusters all of them do."""
 
 
 @console
@@ -25,7 +30,7 @@ def pending(request: HttpRequest) -> HttpResponse:
         waiting = pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
         lines = _in_order(view, [line for line in waiting if not chosen["reason"] or line.reason == chosen["reason"]])
         return {
-            "lines": lines[:SHOWN],
+            "lines": _told(view, lines[:SHOWN]),
             "count": len(lines),
             "waiting": len(waiting),
             "never": sum(line.never for line in waiting),
@@ -39,9 +44,22 @@ def pending(request: HttpRequest) -> HttpResponse:
 
 def _in_order(view: View, lines: list[pods.PodLine]) -> list[tuple[int | None, pods.PodLine]]:
     """(place in the whole queue, pod), the next to be woken first; claims without a pod yet come last."""
-    places = {row.id: place for place, row in enumerate(what_if.waiting(view), start=1)}
+    places = {row.id: place for place, row in enumerate(domain.waiting(view), start=1)}
     ordered = sorted(lines, key=lambda line: (places.get(line.row.id, len(places) + 1), line.row.namespace, line.name))
     return [(places.get(line.row.id), line) for line in ordered]
+
+
+def _told(view: View, lines: list[tuple[int | None, pods.PodLine]]) -> list[tuple[int | None, pods.PodLine, str]]:
+    """With the sentence that the pod's page has: worked out once for all pods that ask for the same."""
+    said: dict[object, str] = {}
+    found = []
+    for place, line in lines:
+        shape = (line.row.namespace, line.row.request, line.row.state)
+        may = len(said) < SENTENCES and len(view.states) <= SENTENCE_NODES and not line.row.unmanaged
+        if shape not in said and may:
+            said[shape] = why.tell(what_if.sentence(view, line.row))
+        found.append((place, line, said.get(shape, line.why)))
+    return found
 
 
 def _bars(counts: list[tuple[str, int]]) -> list[dict[str, Any]]:

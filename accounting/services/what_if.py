@@ -12,8 +12,9 @@ from typing import Any
 from accounting.services import claims, placements
 from hami_platform.domain import explain, place, simulate
 from hami_platform.domain.rows import PodRow
+from hami_platform.domain.sentences import Sentence
 from hami_platform.domain.view import View
-from hami_platform.domain.what_if import Answer, Ask
+from hami_platform.domain.what_if import Answer, Ask, ask_of
 
 
 def decide(view: View, ask: Ask, names: Sequence[str] | None = None) -> Answer:
@@ -40,6 +41,11 @@ def decide(view: View, ask: Ask, names: Sequence[str] | None = None) -> Answer:
 def explain_pod(view: View, row: PodRow) -> explain.Explanation:
     """Why this pod waits, and what would make it run."""
     return explain.explain_pod(view, row, decide)
+
+
+def sentence(view: View, row: PodRow) -> Sentence:
+    """The headline of a waiting pod's explanation, without the rest."""
+    return explain.sentence(view, ask_of(row), decide)
 
 
 def explain_ask(view: View, ask: Ask) -> explain.Explanation:

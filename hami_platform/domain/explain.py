@@ -137,6 +137,15 @@ def explain(view: View, ask: what_if.Ask, decide: what_if.Decide, *, row: PodRow
     )
 
 
+def sentence(view: View, ask: what_if.Ask, decide: what_if.Decide) -> Sentence:
+    """The headline of `explain`, without what else there is to say."""
+    answer = decide(view, ask, None)
+    placement = answer.placement
+    if placement is not None:
+        return headlines.of_placement(placement)
+    return headline(answer.decision, answer.excess if answer.stops else None)
+
+
 def headline(decision: place.Decision, excess: quota.Excess | None) -> Sentence:
     """The sentence of a refusal without the rest of the explanation, for an event. excess: the limit that stopped the
     pod before any device was looked at."""

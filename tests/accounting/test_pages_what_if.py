@@ -81,6 +81,8 @@ def test_pending_counts_by_reason_in_the_order_of_waking(desk: Client) -> None:
     assert page.index("/pods/uid-huge") < page.index("/pods/uid-train") < page.index("/pods/uid-late")
     assert re.search(r"CardInsufficientMemory</a> .*not enough memory free.* 2</td>|not enough memory free", page)
     assert "<b>3</b>" in page
+    assert "Needs 8 000 MiB on a device; the most that is free is 4 576 MiB, on n1." in page
+    assert "Fits now on n1" in page
     only = text(desk.get(reverse("console:pending"), {"reason": "NodeInsufficientDevice"}))
     assert "uid-huge" in only
     assert "uid-train" not in only
