@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from accounting.ledger import Entry
@@ -20,6 +21,13 @@ def finding_raise(
     open_ = Finding.objects.filter(cluster=cluster, kind=kind, subject=subject, repaired_at=None)
     if not open_.update(**values):
         Finding.objects.create(cluster_id=cluster, kind=kind, subject=subject, found_at=entry.at, **values)
+
+
+def subjects_open(entry: Entry, *, kind: str, subjects: Collection[str]) -> set[str]:
+    """Those of these subjects about which a finding of this kind is open."""
+    cluster = entry.clock.cluster_id
+    open_ = Finding.objects.filter(cluster=cluster, kind=kind, subject__in=subjects, repaired_at=None)
+    return set(open_.values_list("subject", flat=True))
 
 
 def finding_close(entry: Entry, *, kind: str, subject: str, repair: str) -> None:

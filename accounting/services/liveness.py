@@ -39,10 +39,14 @@ def first_seen(seen: Sequence[NodeSeen]) -> None:
     """Give these nodes their liveness row; the first sight counts as a sign of life."""
     now = ledger.database_time()
     by_name = {one.name: one for one in seen}
-    for node in Node.objects.filter(cluster=ledger.cluster_id(), name__in=list(by_name), liveness=None):
-        one = by_name[node.name]
-        known = {"first_seen_at": now, "marks": _marks(one), "allocatable": dict(one.allocatable)}
-        NodeLiveness.objects.get_or_create(node=node, defaults=known)
+    unknown = Node.objects.filter(cluster=ledger.cluster_id(), name__in=list(by_name), liveness=None)
+    NodeLiveness.objects.bulk_create(
+        (_first_sight(node, by_name[node.name], now) for node in unknown), batch_size=500, ignore_conflicts=True
+    )
+
+
+def _first_sight(node: Node, one: NodeSeen, now: datetime) -> NodeLiveness:
+    return NodeLiveness(node=node, first_seen_at=now, marks=_marks(one), allocatable=dict(one.allocatable))
 
 
 def leases_heard(renewed: Mapping[str, str]) -> int:

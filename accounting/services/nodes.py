@@ -6,10 +6,12 @@ that goes or returns is journaled.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.db import DataError
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from accounting import ledger, loading
 from accounting.ledger import Entry
@@ -21,6 +23,7 @@ from hami_platform.domain import devices
 from hami_platform.domain.vendors.base import DeviceConfig
 
 BATCH = 20
+UNREADABLE, TWICE = "unreadable-registration", "device-on-two-nodes"
 
 log = logs.get(__name__)
 
@@ -48,9 +51,17 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
 
 def _batch(batch: Sequence[tuple[NodeSeen, Sequence[str]]], fence: int | None) -> None:
     with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
+        nodes = _nodes(batch)
+        devices = defaultdict[int, list[Device]](list)
+        for row in Device.objects.filter(node__in=nodes.values()):
+            devices[row.node_id].append(row)
+        unreadable = findings.subjects_open(entry, kind=UNREADABLE, subjects=list(nodes))
         touched: set[str] = set()
+        fresh: list[Device] = []
         for one, vendors in batch:
-            touched |= _write(entry, one, vendors)
+            node = nodes[one.name]
+            touched |= _write(entry, node, one, vendors, devices[node.pk], fresh, was_unreadable=one.name in unreadable)
+        Device.objects.bulk_create(fresh)
         _conflicts(entry, touched)
         registrations.registrations_follow(entry, nodes=[one.name for one, _ in batch])
 
@@ -64,9 +75,7 @@ def _alone(one: tuple[NodeSeen, Sequence[str]], fence: int | None) -> None:
         log.warning("node_unstorable", node=one[0].name, why=str(fault))
         with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
             message = f"cannot be stored: {fault}".splitlines()[0]
-            findings.finding_raise(
-                entry, kind="unreadable-registration", subject=one[0].name, message=message[:1000], evidence={}
-            )
+            findings.finding_raise(entry, kind=UNREADABLE, subject=one[0].name, message=message[:1000], evidence={})
 
 
 def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
@@ -87,27 +96,54 @@ def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
         return count
 
 
-def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
-    """The node's row and its devices; the uuids whose liveness may have changed."""
-    node, _ = Node.objects.update_or_create(
-        cluster_id=ledger.cluster_id(),
-        name=seen.name,
-        defaults={
-            "uid": seen.uid,
-            "retired": False,
-            "unschedulable": seen.unschedulable,
-            "agent": seen.agent,
-            "labelled": sorted(seen.labelled),
-            "limits": seen.limits,
-            "gone_vendors": sorted(gone),
-            "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],
-            "fingerprint": seen.fingerprint(gone),
-            "problem": seen.problem[:400],
-        },
-    )
-    before = {(row.vendor, row.uuid): row for row in node.devices.all()}
+def _nodes(batch: Sequence[tuple[NodeSeen, Sequence[str]]]) -> dict[str, Node]:
+    """The rows of these nodes by name, written."""
+    cluster = ledger.cluster_id()
+    known = {row.name: row for row in Node.objects.filter(cluster=cluster, name__in=[one.name for one, _ in batch])}
+    fresh: dict[str, Node] = {}
+    for one, gone in batch:
+        columns = _node_columns(one, gone)
+        if one.name in known:
+            row = known[one.name]
+            for name, value in columns.items():
+                setattr(row, name, value)
+            row.save(update_fields=list(columns))
+        else:
+            fresh[one.name] = Node(cluster_id=cluster, name=one.name, **columns)
+    Node.objects.bulk_create(fresh.values())
+    return known | fresh
+
+
+def _node_columns(seen: NodeSeen, gone: Sequence[str]) -> dict[str, Any]:
+    return {
+        "uid": seen.uid,
+        "retired": False,
+        "unschedulable": seen.unschedulable,
+        "agent": seen.agent,
+        "labelled": sorted(seen.labelled),
+        "limits": seen.limits,
+        "gone_vendors": sorted(gone),
+        "pair_scores": [[a, b, score] for (a, b), score in sorted(seen.pair_scores.items())],
+        "fingerprint": seen.fingerprint(gone),
+        "problem": seen.problem[:400],
+    }
+
+
+def _write(
+    entry: Entry,
+    node: Node,
+    seen: NodeSeen,
+    gone: Sequence[str],
+    known: Iterable[Device],
+    fresh: list[Device],
+    *,
+    was_unreadable: bool,
+) -> set[str]:
+    """The node's devices: those known are written, those that are new come into `fresh`. The uuids whose liveness may
+    have changed."""
+    before = {(row.vendor, row.uuid): row for row in known}
     for device in seen.devices:
-        _device(entry, node, device, before.pop(device.key, None), device.uuid in seen.cordoned)
+        _device(node, device, before.pop(device.key, None), fresh, cordoned=device.uuid in seen.cordoned)
     for row in before.values():
         if row.vendor not in seen.unreadable and row.registered:
             row.registered = False
@@ -116,20 +152,17 @@ def _write(entry: Entry, seen: NodeSeen, gone: Sequence[str]) -> set[str]:
         "node", node.name, devices=len(seen.devices), gone=sorted(gone), problem=seen.problem[:400], agent=seen.agent
     )
     if seen.problem:
-        findings.finding_raise(
-            entry, kind="unreadable-registration", subject=node.name, message=seen.problem[:1000], evidence={}
-        )
-    else:
-        findings.finding_close(entry, kind="unreadable-registration", subject=node.name, repair="readable again")
+        findings.finding_raise(entry, kind=UNREADABLE, subject=node.name, message=seen.problem[:1000], evidence={})
+    elif was_unreadable:
+        findings.finding_close(entry, kind=UNREADABLE, subject=node.name, repair="readable again")
     return {device.uuid for device in seen.devices} | {uuid for _, uuid in before}
 
 
-def _device(entry: Entry, node: Node, device: devices.Device, row: Device | None, cordoned: bool) -> None:
+def _device(node: Node, device: devices.Device, row: Device | None, fresh: list[Device], *, cordoned: bool) -> None:
     columns = _columns(device) | {"registered": True, "cordoned_on_node": cordoned}
     if row is None:
-        row = Device(cluster_id=node.cluster_id, node=node, vendor=device.vendor, uuid=device.uuid, **columns)
-        row.skip_history_when_saving = True  # type: ignore[attr-defined]  # simple-history: only people's changes have history
-        row.save()
+        cluster = node.cluster_id
+        fresh.append(Device(cluster_id=cluster, node=node, vendor=device.vendor, uuid=device.uuid, **columns))
         return
     changed = [name for name, value in columns.items() if getattr(row, name) != value]
     if changed:
@@ -143,7 +176,7 @@ def _save(row: Device, columns: Iterable[str]) -> None:
     row.save(update_fields=list(columns))
 
 
-def _columns(device: devices.Device) -> dict[str, object]:
+def _columns(device: devices.Device) -> dict[str, Any]:
     return {
         "index": device.index,
         "model": device.model,
@@ -162,7 +195,8 @@ def _conflicts(entry: Entry, uuids: set[str]) -> None:
     """A uuid that is live on two nodes is usable on neither, until one of them lets go."""
     live = Device.objects.filter(cluster=ledger.cluster_id(), uuid__in=uuids, registered=True, node__retired=False)
     twice = set(live.values_list("uuid").annotate(n=Count("pk")).filter(n__gt=1).values_list("uuid", flat=True))
-    for row in live.select_related("node"):
+    told = findings.subjects_open(entry, kind=TWICE, subjects=uuids)
+    for row in live.select_related("node").filter(Q(uuid__in=twice | told) | Q(conflict=True)):
         conflict = row.uuid in twice
         if row.conflict != conflict:
             row.conflict = conflict
@@ -171,10 +205,10 @@ def _conflicts(entry: Entry, uuids: set[str]) -> None:
         if conflict:
             findings.finding_raise(
                 entry,
-                kind="device-on-two-nodes",
+                kind=TWICE,
                 subject=row.uuid,
                 evidence={"node": row.node.name},
                 message="the same device uuid is registered on more than one node; it is used on none of them",
             )
         else:
-            findings.finding_close(entry, kind="device-on-two-nodes", subject=row.uuid, repair="registered once")
+            findings.finding_close(entry, kind=TWICE, subject=row.uuid, repair="registered once")
