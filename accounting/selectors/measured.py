@@ -5,7 +5,7 @@ A figure carries its age and its source; where there is none, the reason is told
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -30,7 +30,11 @@ _BACK: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One device's or share's latest figures. None where that was not measured. pod: `namespace/name`, on devices."""
+    """One device's or share's latest figures, in percent of the device. None where that was not measured.
+
+    given_mib, given_percent: what the share was given, so that a figure has its denominator. pod: `namespace/name`, on
+    devices.
+    """
 
     uuid: str
     node: str
@@ -42,6 +46,8 @@ class Measured:
     container: str = ""
     pod: str = ""
     old: bool = False
+    given_mib: int | None = None
+    given_percent: int | None = None
 
     @property
     def core_of_share(self) -> int | None:
@@ -113,7 +119,21 @@ def _latest(rows: QuerySet[Measurement]) -> tuple[Measured, ...]:
             container=row.container,
             old=row.at < old,
         )
-    return tuple(found[key] for key in sorted(found))
+    return tuple(_with_given([found[key] for key in sorted(found)]))
+
+
+def _with_given(found: Sequence[Measured]) -> Iterable[Measured]:
+    """What each share was given, beside what it uses."""
+    uids = {one.pod_uid for one in found if one.pod_uid}
+    shares = Share.objects.filter(pod__cluster=ledger.cluster_id(), pod__uid__in=uids).select_related("pod")
+    given: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for share in shares if uids else ():
+        key = (share.uuid, share.pod.uid, share.container)
+        mib, percent = given.get(key, (0, 0))
+        given[key] = (mib + share.memory_mib, percent + share.core_percent)
+    for one in found:
+        mine = given.get((one.uuid, one.pod_uid, one.container))
+        yield replace(one, given_mib=mine[0], given_percent=mine[1]) if mine else one
 
 
 def _named(shares: Iterable[Measured], reach: Reach) -> Iterable[Measured]:

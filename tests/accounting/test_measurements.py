@@ -224,6 +224,17 @@ def test_the_latest_of_a_device_with_its_shares() -> None:
     assert blind.shares == ()
 
 
+def test_a_share_has_what_it_was_given_as_its_denominator() -> None:
+    """A fifth of a card that is busy is 20 % of the card, and all of the share."""
+    rows.node()
+    twice = (rows.Given(memory_mib=1000, core_percent=5), rows.Given(memory_mib=2000, core_percent=15))
+    rows.pod(shares=twice)
+    store(SHARE)
+    (share,), _ = measured.pod_measured(uid="uid-p1", node="n1")
+    assert (share.memory_used_mib, share.given_mib) == (300, 3000)
+    assert (share.core_used_percent, share.given_percent) == (20, 20)
+
+
 def test_an_old_figure_says_that_it_is_old() -> None:
     busy()
     store(SHARE, age_s=measured.OLD_S + 10)
