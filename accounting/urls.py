@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.i18n import set_language
 
-from accounting.pages import login, overview, pending, quota_form, records, simulation, tenancy, workloads
+from accounting.pages import login, overview, pending, quota_form, records, simulation, tenancy, usage, waste, workloads
 
 app_name = "console"
 
@@ -24,6 +24,9 @@ urlpatterns = [
     path("quotas/<int:quota_id>", quota_form.quota_edit, name="quota-edit"),
     path("namespaces/<str:name>", tenancy.namespace, name="namespace"),
     path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
+    path("usage", usage.usage, name="usage"),
+    path("fragmentation", waste.fragmentation, name="fragmentation"),
+    path("idle", waste.waste, name="idle"),
     path("findings", records.findings, name="findings"),
     path("health", records.health_page, name="health"),
     path("activity", records.changes, name="activity"),
