@@ -299,7 +299,10 @@ class Settings(env_monitor.MonitorSettings):
     scheduler_ca_file: str = row(values.text, "", "Authority of that server's certificate.")
     scheduler_tls_insecure: bool = row(values.boolean, "false", "Do not check that server's certificate.")
     resync_interval_s: float = row(
-        values.seconds, "5m", "Period of the monitor's full pass.", variable="RESYNC_INTERVAL"
+        values.seconds,
+        "5m",
+        "How often what gone pods left on the node is cleared up, and how long it must have been quiet.",
+        variable="RESYNC_INTERVAL",
     )
 
     # -- Tests
