@@ -188,7 +188,7 @@ def _fixes(scene: fixes.Scene, *, never: bool) -> tuple[fixes.Fix, ...]:
     if raised is not None and scene.fix(raised) is None:
         found += fixes.verified(scene.after(raised), (*SMALLER, fix_nodes.lifted, fix_nodes.ended))
     found = found or _combined(scene, raised)
-    return fixes.best((fix_requests.trimmed(scene, fix) for fix in found), MOST_FIXES)
+    return fixes.best((fix_requests.trimmed(scene, fix_quota.exact(scene, fix)) for fix in found), MOST_FIXES)
 
 
 def _combined(scene: fixes.Scene, raised: fixes.Draft | None) -> list[fixes.Fix]:

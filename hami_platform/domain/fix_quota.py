@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hami_platform.domain import fit, place, quota
-from hami_platform.domain.fixes import OPERATOR, OWNER, TENANT_ADMIN, Draft, Kind, Scene, Step, merged
+from hami_platform.domain.fixes import OPERATOR, OWNER, TENANT_ADMIN, Draft, Fix, Kind, Scene, Step, merged
 from hami_platform.domain.rows import Changes, NativeRow, PodRow, QuotaRow
 from hami_platform.domain.sentences import Sentence, Value, phrase
 from hami_platform.domain.terms import terms_of
@@ -60,6 +60,18 @@ def _when_ended(row: PodRow, excess: quota.Excess) -> Sentence:
     return phrase(
         "Wait until %(pod)s ends: it takes part of quota %(rule)s.", pod=f"{row.namespace}/{row.name}", rule=excess.rule
     )
+
+
+def exact(scene: Scene, fix: Fix) -> Fix:
+    """The fix with limits raised to what it needs beside its other steps: they were raised for the pod as it was."""
+    draft = fix.draft
+    steps = tuple(step for step in draft.steps if step.kind is not Kind.QUOTA)
+    if not steps or len(steps) == len(draft.steps):
+        return fix
+    rest = replace(draft, steps=steps, changes=replace(draft.changes, quotas={}, natives={}))
+    after = scene.after(rest)
+    needed = next(iter(raised(after)), None) if after.answer.placement is None else None
+    return scene.fix(rest if needed is None else needed + rest) or fix
 
 
 def _once(steps: tuple[Step, ...], more: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -91,14 +91,7 @@ def single(scene: Scene) -> Draft | None:
 
 
 def trimmed(scene: Scene, fix: Fix) -> Fix:
-    """The fix without the limits and conditions that need not be touched: some were, to look further from there."""
-    draft = fix.draft
-    if len(draft.steps) < 2:
-        return fix
-    steps = tuple(step for step in draft.steps if step.kind is not Kind.QUOTA)
-    changes = replace(draft.changes, quotas={}, natives={})
-    kept = scene.fix(replace(draft, steps=steps, changes=changes)) if 0 < len(steps) < len(draft.steps) else None
-    fix = kept or fix
+    """The fix without the conditions that need not be touched: some were, to look further from there."""
     for step in fix.steps:
         if step.kind is Kind.CONSTRAINT and len(fix.steps) > 1 and fix.draft.request is not None:
             request = _restored(scene.ask.request, fix.draft.request, step.target[0])

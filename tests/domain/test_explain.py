@@ -261,6 +261,15 @@ def test_conditions_and_amounts_are_changed_together_and_no_condition_in_vain() 
     assert kinds(found)[0] == ["constraint", "devices", "memory"]
 
 
+def test_limits_are_raised_to_what_is_needed_after_the_other_steps() -> None:
+    """Eight devices' worth of memory is not asked for a pod that is told to take less of each."""
+    limits = Limits(devices=1, memory_mib=20000)
+    found = why(uniform_node("n1", 2), request=pod(ask(2, memory_mib=30000)), limits=limits)
+    (fix,) = (one for one in found.fixes if {"quota", "memory"} <= {step.kind.value for step in one.steps})
+    raised = {step.target[1]: step.value for step in fix.steps if step.kind is Kind.QUOTA}
+    assert raised == {"devices": 2, "memory_mib": 2 * 24576}
+
+
 def test_no_limit_is_raised_for_a_pod_that_must_shrink_anyway() -> None:
     found = why(uniform_node("n1", 1), request=pod(ask(4, memory_mib=4000)), limits=Limits(memory_mib=6000))
     assert kinds(found)[0] == ["devices"]
