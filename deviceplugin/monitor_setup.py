@@ -27,7 +27,10 @@ from hami_platform.kube import api
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the monitor needs to be told. steer: write the words that hold launches back. legacy: old metric names."""
+    """What the monitor needs to be told.
+
+    steer: write the words that hold launches back. legacy: old metric names. report_period_s 0: nothing is reported.
+    """
 
     steer: bool = True
     legacy: bool = False
@@ -62,6 +65,8 @@ def monitoring(
     node: str, options: Options, seen: Seen, directories: Path, platform: completion.Platform | None, stop: loops.Stop
 ) -> Monitoring:
     """The monitor of one node. platform None: measurements are shown, and reported to nobody."""
+    if not options.report_period_s:
+        platform = None
     samples = monitor_samples.Samples() if platform is not None else None  # nobody would take them
     pods = monitor_pods.PodsHere(node, seen.kube)
     watching = monitor.Monitor(

@@ -17,6 +17,9 @@ from deviceplugin import by_checkpoint, checkpoint, inventory, patience, region_
 from hami_platform import logs
 from hami_platform.kube import api, calls, errors, objects
 
+LEAST_S = 1.0
+"""Between two passes, whatever the setting says."""
+
 log = logs.get(__name__)
 
 
@@ -45,7 +48,7 @@ class Tidier:
         self._cards = cards
         self._directories = directories
         self._turn = turn
-        self._quiet_s = quiet_s
+        self._quiet_s = max(LEAST_S, quiet_s)
         self._also = also
         self._now_s = now_s
 

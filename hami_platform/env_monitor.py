@@ -25,7 +25,10 @@ class MonitorSettings(env_agent.DeviceSettings):
         "The monitor also steers kernel launches by priority and contention. False where HAMi's vGPUmonitor does.",
     )
     measure_period_s: float = row(
-        values.seconds, "60s", "How often measurements are reported to the platform.", variable="MEASURE_PERIOD"
+        values.seconds,
+        "60s",
+        "How often measurements are reported to the platform. 0: never.",
+        variable="MEASURE_PERIOD",
     )
     limit_mode: str = row(
         values.choice("enforce", "count"),

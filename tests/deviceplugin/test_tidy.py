@@ -142,3 +142,9 @@ def test_what_a_container_buried_deep_does_not_end_the_agent(light: Path) -> Non
     os.utime(path, (0, 0))
     bench.tidier.step()
     assert not path.exists()
+
+
+def test_an_interval_of_nothing_is_still_a_pause(tmp_path: Path) -> None:
+    record = checkpoint.Checkpoint(tmp_path / "agent.json")
+    tidier = tidy.Tidier(NODE, Cluster(pod()), record, Cards(), tmp_path, threading.Lock(), 0.0)
+    assert tidier.step() == tidy.LEAST_S
