@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from accounting import ledger
 from accounting.ledger import Entry
@@ -56,20 +57,34 @@ def pod_import(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) ->
         state=PodState.BOUND,
         request=seen.request,
         charges=(),
-        namespace=seen.namespace,
-        name=seen.name,
-        owner=seen.owner,
-        uid=seen.uid,
-        node=seen.node,
-        priority=seen.priority,
-        aligned=found.aligned,
-        created_at=seen.created_at or entry.at,
-        unmanaged=found.unmanaged,
-        wire=_wire(seen, config),
+        **columns(entry, seen, found, config),
     )
     pod_rows.shares_write(entry, pod, found.shares)
-    _tell(entry, seen, found)
+    tell(entry, seen, found)
     return pod
+
+
+def columns(entry: Entry, seen: PodSeen, found: Stated, config: DeviceConfig) -> dict[str, Any]:
+    """What the row of such a pod says of it, besides its state."""
+    return {
+        "namespace": seen.namespace,
+        "name": seen.name,
+        "owner": seen.owner,
+        "uid": seen.uid,
+        "node": seen.node,
+        "priority": seen.priority,
+        "aligned": found.aligned,
+        "created_at": seen.created_at or entry.at,
+        "unmanaged": found.unmanaged,
+        "wire": _wire(seen, config),
+    }
+
+
+def state_on_node(seen: PodSeen) -> str:
+    """The state of a pod that is on a node and has not ended."""
+    if seen.facts.deleting:
+        return PodState.RELEASING
+    return PodState.RUNNING if seen.facts.phase == "Running" else PodState.BOUND
 
 
 def pod_take_over(entry: Entry, view: View, pod: Pod, seen: PodSeen, config: DeviceConfig) -> None:
@@ -84,7 +99,7 @@ def pod_take_over(entry: Entry, view: View, pod: Pod, seen: PodSeen, config: Dev
     found = stated(seen, models_on(view, seen.node), config)
     pod_rows.shares_write(entry, pod, found.shares)
     pod_rows.pod_move(entry, pod, pod.state, aligned=found.aligned, unmanaged=found.unmanaged, wire=wire)
-    _tell(entry, seen, found)
+    tell(entry, seen, found)
 
 
 def _wire(seen: PodSeen, config: DeviceConfig) -> dict[str, str]:
@@ -92,7 +107,7 @@ def _wire(seen: PodSeen, config: DeviceConfig) -> dict[str, str]:
     return {key: seen.annotations[key] for key in keys if key in seen.annotations}
 
 
-def _tell(entry: Entry, seen: PodSeen, found: Stated) -> None:
+def tell(entry: Entry, seen: PodSeen, found: Stated) -> None:
     """A finding for a pod of which nothing is known; its node takes no more where its annotations are unreadable."""
     if found.unknown:
         _node_unknown(entry, seen, found.unknown)

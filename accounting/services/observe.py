@@ -19,7 +19,7 @@ from django.db import DataError
 from accounting import ledger, live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
-from accounting.services import adoption, bindings, imports, pod_rows, usage, wire_texts
+from accounting.services import adoption, bindings, imports, mass_import, pod_rows, usage, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform import logs
 from hami_platform.domain import lifecycle
@@ -42,8 +42,14 @@ def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | 
     """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced,
     LedgerUnavailable."""
     view = live_view.live().refresh()
-    waiting = deque(one for one in seen if differs(view.pod(one.uid), one, config))
+    news = [one for one in seen if differs(view.pod(one.uid), one, config)]
+    found = [one for one in news if one.node and not one.terminal and view.pod(one.uid) is None]
     changed = 0
+    if len(found) >= mass_import.MANY:
+        changed = _imported(found, config, fence)
+        view = live_view.live().refresh()
+        news = [one for one in news if differs(view.pod(one.uid), one, config)]
+    waiting = deque(news)
     while waiting:
         taken: list[PodSeen] = []
         try:
@@ -51,6 +57,13 @@ def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | 
         except DataError:
             changed += sum(_alone(one, config, fence) for one in taken)
     return changed
+
+
+def _imported(found: Sequence[PodSeen], config: DeviceConfig, fence: int | None) -> int:
+    try:
+        return mass_import.pods_import(found, config=config, fence=fence)
+    except DataError:  # one of them cannot be stored: each by itself then
+        return 0
 
 
 def _turn(waiting: deque[PodSeen], taken: list[PodSeen]) -> Iterator[PodSeen]:
@@ -117,7 +130,7 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
     return (
         row.state == PodState.WAITING
         or (seen.node != row.node and bool(seen.node))
-        or (bool(seen.node) and (row.facts != seen.facts or row.state != _state_of(seen)))
+        or (bool(seen.node) and (row.facts != seen.facts or row.state != imports.state_on_node(seen)))
         or (seen.unbound and row.gated != seen.gated)
         or (row.state in pod_rows.UNBOUND and seen.unbound and not seen.problem and row.request != seen.request)
     )
@@ -126,12 +139,6 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
 def concerns(seen: PodSeen, config: DeviceConfig) -> bool:
     """Whether the pod asks for devices, or says that it was given some."""
     return seen.request.asks or any(vendor.allocated_key in seen.annotations for vendor in config.vendors)
-
-
-def _state_of(seen: PodSeen) -> str:
-    if seen.facts.deleting:
-        return PodState.RELEASING
-    return PodState.RUNNING if seen.facts.phase == "Running" else PodState.BOUND
 
 
 def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> bool:
@@ -193,7 +200,7 @@ def _on_node(entry: Entry, view: View, pod: Pod, seen: PodSeen, *, known: PodRow
     if pod.state in pod_rows.UNBOUND:
         news |= {"lease_until": None, "expired_node": ""}
     facts = pod_facts.encode(seen.facts)
-    state = _state_of(seen)
+    state = imports.state_on_node(seen)
     pod_rows.pod_move(entry, pod, state, facts=facts, resource_version=seen.resource_version, gated=False, **news)
     if known is not None:
         after = replace(known, state=state, facts=seen.facts)
