@@ -56,8 +56,22 @@ def namespace(api: kube.Kube, name: str) -> str:
 def make(api: kube.Kube, where: str, pods: Sequence[Object]) -> float:
     """Create these pods; the seconds it took."""
     began = time.monotonic()
-    kube.at_once(lambda pod: api.create(kube.pods_of(where), pod), pods, threads=MAKERS)
+    kube.at_once(lambda pod: create(api, where, pod), pods, threads=MAKERS)
     return time.monotonic() - began
+
+
+def create(api: kube.Kube, where: str, pod: Object, *, within_s: float = 60) -> None:
+    """Create a pod as a controller does: what fails for a moment is tried again."""
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            api.create(kube.pods_of(where), pod)
+        except kube.ApiError as error:
+            if error.status < 500 or time.monotonic() > until:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return
 
 
 def burst(

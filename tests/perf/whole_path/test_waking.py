@@ -51,7 +51,7 @@ def stream(whole: ground.Ground, where: str) -> float:
     began = time.monotonic()
     for number, pod in enumerate(pods):
         time.sleep(max(0.0, began + number / PER_S - time.monotonic()))
-        whole.api.create(kube.pods_of(where), pod)
+        load.create(whole.api, where, pod)
     ended = len(whole.api.list(kube.pods_of(where), fieldSelector="status.phase=Succeeded"))
     per_s = ended / (time.monotonic() - began)
     done = lambda: not whole.api.list(kube.pods_of(where), fieldSelector="status.phase!=Succeeded", limit="1")  # noqa: E731
@@ -70,6 +70,9 @@ def test_pods_that_wait_do_not_slow_those_that_run(whole: ground.Ground, waiting
     took = time.monotonic() - began
     refused = whole.filter_calls()["refused"] - before["refused"]
     patches = [one for one in whole.log.ours(namespace=waiting) if one.resource == "pods"]
+    load.empty(whole.api, waiting)
+    load.make(whole.api, waiting, _whole_cards(8, "holder"))
+    load.await_placed(whole.api, waiting, within_s=120)
     serving.report(
         f"{size.nodes:,} nodes, {PER_S} pods/s starting and ending: {alone:.1f} ended/s alone, {beside:.1f} beside"
         f" {WAITING} refused pods ({beside / alone:.0%}); /filter for refused pods {refused / took:.1f}/s;"
@@ -91,6 +94,9 @@ def test_a_freed_card_is_taken_within_seconds(whole: ground.Ground, waiting: str
         kube.eventually("the next one has a node", lambda left=before: len(load.unplaced(whole.api, waiting)) < left)
         took.append(time.monotonic() - began)
     patches = [one for one in whole.log.ours(namespace=waiting) if one.resource == "pods"]
+    load.empty(whole.api, waiting)
+    load.make(whole.api, waiting, _whole_cards(8, "holder"))
+    load.await_placed(whole.api, waiting, within_s=120)
     serving.report(
         f"from delete to the next one's node: p50 {statistics.median(took):.2f} s, longest {max(took):.2f} s;"
         f" our patches per freed card {len(patches) / FREED:.1f}"
@@ -99,12 +105,13 @@ def test_a_freed_card_is_taken_within_seconds(whole: ground.Ground, waiting: str
     assert max(took) <= 5
 
 
-def test_a_raised_quota_reaches_gated_pods_which_nobody_asked_about(whole: ground.Ground) -> None:
+def test_a_raised_quota_reaches_gated_pods_which_nobody_asked_about(whole: ground.Ground, waiting: str) -> None:
+    load.empty(whole.api, waiting)
     where = load.namespace(whole.api, "gated")
     whole.platform.ledger.quota_set(where, mode="wait", memory_mib=4096)
     load.make(whole.api, where, load.asking(1, SHARE, prefix="first"))
     load.await_placed(whole.api, where)
-    before = sum(whole.filter_calls().values())
+    before = sum(whole.filter_calls().values())  # nobody else is refused or placed now
     load.make(whole.api, where, load.asking(100, SHARE, prefix="gated"))
     assert sum(whole.filter_calls().values()) == before
     whole.platform.ledger.quota_set(where, memory_mib=4096 * 11)
