@@ -131,6 +131,12 @@ class ControlPlane:
             part.start()
             part.wait_until(self.kube.ready)
 
+    def revive(self) -> None:
+        """Start again what has ended, as a kubelet does: kube-scheduler ends when it cannot renew its lease in time."""
+        for part in self._parts.values():
+            if not part.alive():
+                part.start()
+
     @contextlib.contextmanager
     def without_scheduler(self) -> Iterator[None]:
         """No kube-scheduler runs inside the block; one that ran before it runs again after it."""
