@@ -22,6 +22,7 @@ from accounting.services import (
     flights,
     leases,
     lock_repair,
+    notices,
     reconcile,
     retention,
     rollups,
@@ -121,6 +122,12 @@ def findings() -> None:
 
 
 @shared_task
+def notify() -> None:
+    """Tell another system what has begun and what is over."""
+    _alone("notices", 300, notices.notices_send)
+
+
+@shared_task
 def expire_old() -> None:
     """Drop what retention says."""
     _alone("retention", 600, retention.retention_run)
@@ -145,5 +152,6 @@ BEAT_SCHEDULE = {
     "rollup": _every(rollup, 60),
     "self_audit": _every(self_audit, 60),
     "findings": _every(findings, 5),
+    "notify": _every(notify, 30),
     "expire_old": _every(expire_old, 3600),
 }

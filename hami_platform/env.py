@@ -34,6 +34,7 @@ class Settings(env_monitor.MonitorSettings):
     )
     debug: bool = row(values.boolean, "false", "Django's debug pages. Never in production.")
     demo: bool = row(values.boolean, "false", "This is the demonstration with a simulated cluster; pages say so.")
+    demo_seed: int = row(values.integer(0), "0", "Seed of the demonstration's pods and past, for its pages to tell.")
     log_level: str = row(values.choice("debug", "info", "warning", "error"), "info", "Lowest level that is logged.")
     log_format: str = row(
         values.choice("text", "json"), "text", "`text` is key=value for people, `json` one object a line."
@@ -119,6 +120,13 @@ class Settings(env_monitor.MonitorSettings):
         "REST requests per minute of one account, or one address without an account; each web worker counts for itself."
         " Half of them may come at once. 0: no bound.",
     )
+    notify_url: str = row(
+        values.http_url,
+        "",
+        "Where it is told by POST that a limit is nearly used, a pod waits long, or drift was found.",
+    )
+    notify_secret: str = row(values.text, "", "Signs what is told (HMAC-SHA256, `X-Hami-Signature`).", secret=True)
+    notify_pending_m: int = row(values.integer(1), "10", "Minutes after which a waiting pod is told of.")
 
     # -- Listeners
     web_bind: values.Address = row(values.address, "127.0.0.1:8000", "Console and REST.")

@@ -206,3 +206,11 @@ def redis_url(value: str) -> str:
     if word and not re.match(r"(rediss?|redis\+socket|unix)://", word):
         raise ValueError("must begin with redis://, rediss:// or redis+socket://")
     return word
+
+
+def http_url(value: str) -> str:
+    """`http://` or `https://` with a host; empty: none."""
+    word = value.strip()
+    if word and not re.match(r"https?://[^/\s]+", word):
+        raise ValueError(f"must begin with http:// or https:// and a host, not {value!r}")
+    return word

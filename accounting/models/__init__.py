@@ -4,7 +4,7 @@ from accounting.models.clusters import Clock, Cluster, Journal, ProcessLease
 from accounting.models.inventory import Device, Hold, Node, NodeLiveness
 from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, User
 from accounting.models.pods import NodeLock, Pod, PodState, Refusal, Share
-from accounting.models.records import AccessRecord, DeniedAsk, Finding, Trace
+from accounting.models.records import AccessRecord, DeniedAsk, Finding, Notice, Trace
 from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
 from accounting.models.usage import LateUsage, Measurement, Price, Registration, UsageHour, UsageInterval
 
@@ -28,6 +28,7 @@ __all__ = [
     "Node",
     "NodeLiveness",
     "NodeLock",
+    "Notice",
     "Pod",
     "PodState",
     "Price",

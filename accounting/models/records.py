@@ -116,3 +116,29 @@ class AccessRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.who or 'somebody'} {self.get_kind_display()}"
+
+
+class Notice(models.Model):
+    """Something that another system is told of when it begins and when it ends. Outside the ledger."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=48)
+    subject = models.CharField(max_length=400)
+    text = models.CharField(max_length=1000)
+    begun_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    told_begin = models.BooleanField(default=False)
+    told_end = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("-begun_at", "-id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("cluster", "kind", "subject"),
+                condition=models.Q(ended_at__isnull=True),
+                name="notice_standing_once",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}"

@@ -100,6 +100,10 @@ class Quota(LedgerModel):
     in_force = models.BooleanField(
         default=True, editable=False, help_text="Machine column: whether today lies in its validity."
     )
+    returns_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When limits that were set for a while go back by themselves."
+    )
+    returns_to = models.JSONField(default=dict, blank=True, editable=False, help_text="The limits they go back to.")
     reason = models.TextField(help_text="Why these limits; required at every change.")
     version = models.PositiveIntegerField(
         default=1, editable=False, help_text="Rises with each change: detects lost updates."

@@ -31,9 +31,9 @@ def _whole(label: StrOrPromise, help_text: StrOrPromise = "") -> forms.IntegerFi
     return forms.IntegerField(label=label, help_text=help_text, required=False, min_value=0)
 
 
-def _moment(label: StrOrPromise) -> forms.DateTimeField:
+def _moment(label: StrOrPromise, help_text: StrOrPromise = "UTC") -> forms.DateTimeField:
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=AT)
-    return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text="UTC")
+    return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text=help_text)
 
 
 class QuotaForm(forms.Form):
@@ -54,6 +54,7 @@ class QuotaForm(forms.Form):
     )
     valid_from = _moment(lazy("Valid from"))
     valid_until = _moment(lazy("Valid until"))
+    returns_at = _moment(lazy("For a while, until"), lazy("UTC. Then today's limits come back by themselves."))
     reason = forms.CharField(
         label=lazy("Reason"),
         max_length=2000,
@@ -139,6 +140,7 @@ def _saved(request: HttpRequest, form: QuotaForm, row: Quota) -> HttpResponse:
         selector=form.selector,
         valid_from=data["valid_from"],
         valid_until=data["valid_until"],
+        returns_at=data["returns_at"],
         reason=data["reason"],
         actor=request.user.get_username(),
         expected_version=data["version"],
@@ -155,5 +157,5 @@ def _proposed(request: HttpRequest) -> dict[str, int]:
 
 
 def _shown(row: Quota) -> dict[str, Any]:
-    columns = (*Quota.LIMITS, "vendor", "model_pattern", "valid_from", "valid_until", "version")
+    columns = (*Quota.LIMITS, "vendor", "model_pattern", "valid_from", "valid_until", "returns_at", "version")
     return {column: getattr(row, column) for column in columns}

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from accounting import ledger
 from accounting.ledger import Entry
 from accounting.models import Finding, Hold, NodeLock, Pod, PodState, Quota, Refusal
-from accounting.services import findings, pod_rows
+from accounting.services import findings, pod_rows, quotas
 from hami_platform import env
 
 LOCK_STALE_S = 30
@@ -31,6 +31,7 @@ def leases_tick(*, fence: int | None = None) -> int:
             cluster=cluster, lease_until__lte=now, state__in=(PodState.CLAIMED, PodState.RESERVED)
         ).exists()
         or _quotas_due(cluster, now).exists()
+        or quotas.quotas_to_return(cluster, now).exists()
         or _holds_due(cluster, now).exists()
         or _locks_due(cluster, now).exists()
         or bool(_alarms(cluster, now))
@@ -39,7 +40,8 @@ def leases_tick(*, fence: int | None = None) -> int:
     if not due:
         return 0
     with ledger.transaction(cause="leases_tick", fence=fence) as entry:
-        return _claims(entry) + _quotas(entry) + _holds(entry) + _locks(entry) + _suspend(entry)
+        returned = quotas.quotas_return(entry)
+        return returned + _claims(entry) + _quotas(entry) + _holds(entry) + _locks(entry) + _suspend(entry)
 
 
 def _claims(entry: Entry) -> int:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from accounting import ledger
 from accounting.models import Device, Namespace, Quota, Tenant
@@ -15,6 +15,7 @@ from hami_platform.domain import quota as domain
 from hami_platform.domain import units
 
 ANY = domain.Selector()
+RETURNED = "the while is over for which these limits were set"
 
 
 def quota_set(
@@ -26,6 +27,7 @@ def quota_set(
     selector: domain.Selector = ANY,
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
+    returns_at: datetime | None = None,
     reason: str,
     actor: str = "",
     expected_version: int | None = None,
@@ -33,9 +35,10 @@ def quota_set(
 ) -> Quota:
     """Make the quota `name` of one namespace or one tenant, or change it (by id: also its name).
 
-    Its version rises by one. A namespace without a row gets one. expected_version: the version that the person saw;
-    0: it must be new; None: whatever. Raises InvalidInput, which names the field; Outdated when the
-    version is another one.
+    Its version rises by one. A namespace without a row gets one. returns_at: the limits hold until then, and go back by
+    themselves to those before; another change without it makes them stay. expected_version: the version that the person
+    saw; 0: it must be new; None: whatever. Raises InvalidInput, which names the field; Outdated when the version is
+    another one.
     """
     reason = edits.reason_checked(reason)
     if valid_from and valid_until and valid_until <= valid_from:
@@ -51,12 +54,39 @@ def quota_set(
             "valid_from": valid_from,
             "valid_until": valid_until,
             "in_force": in_force(valid_from, valid_until, entry.at),
+            **_return(row, returns_at, entry.at),
         }
         new = edits.is_new(row)
         if new or any(getattr(row, column) != value for column, value in values.items()):
             values |= {"reason": reason, "version": 1 if new else row.version + 1}
         _put(entry, row, values, reason)
     return row
+
+
+def quotas_return(entry: ledger.Entry) -> int:
+    """Limits that were set for a while go back; how many did. Call under the Clock."""
+    due = list(quotas_to_return(entry.clock.cluster_id, entry.at).select_related("namespace"))
+    for row in due:
+        limits = {name: row.returns_to.get(name) for name in Quota.LIMITS}
+        values = {**limits, "returns_at": None, "returns_to": {}, "reason": RETURNED, "version": row.version + 1}
+        _put(entry, row, values, RETURNED)
+    return len(due)
+
+
+def quotas_to_return(cluster: int, now: datetime) -> QuerySet[Any]:
+    """Quotas whose limits were set for a while that is over."""
+    return Quota.objects.filter(cluster=cluster, returns_at__lte=now)
+
+
+def _return(row: Quota, at: datetime | None, now: datetime) -> dict[str, Any]:
+    """What is kept for the way back. A longer while still leads back to where it began."""
+    if at is None:
+        return {"returns_at": None, "returns_to": {}}
+    if edits.is_new(row):
+        raise errors.InvalidInput("returns_at", "a new quota has nothing to go back to: use valid_until")
+    if at <= now:
+        raise errors.InvalidInput("returns_at", f"lies in the past: it is {now:%Y-%m-%d %H:%M} UTC")
+    return {"returns_at": at, "returns_to": row.returns_to or {name: getattr(row, name) for name in Quota.LIMITS}}
 
 
 def quota_delete(*, quota_id: int, reason: str, actor: str = "", expected_version: int | None = None) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from accounting import guard, ledger, live_view
 from accounting.models import Finding, Hold, NodeLock, Pod, Quota, Refusal
-from accounting.services import bindings, flights, leases, observe
+from accounting.services import bindings, errors, flights, leases, observe, quotas
+from hami_platform.domain import quota as domain
 from tests import builders
 from tests.accounting import flow, kube_objects
 
@@ -148,3 +149,39 @@ def test_a_write_under_an_old_epoch_is_refused() -> None:
     with pytest.raises(ledger.Fenced), ledger.transaction(cause="late", fence=epoch):
         pass
     assert live_view.live().refresh().clock.revision
+
+
+def test_limits_for_a_while_go_back_by_themselves_once() -> None:
+    flow.cluster()
+    flow.limit(memory_mib=4000)
+    later = ledger.database_time() + timedelta(hours=1)
+    longer = later + timedelta(hours=1)
+    for mib, until in ((9000, later), (12000, longer)):
+        quotas.quota_set(namespace="nlp", limits=domain.Limits(memory_mib=mib), returns_at=until, reason="a paper")
+    assert leases.leases_tick() == 0
+    overdue(Quota, returns_at=past())
+    assert leases.leases_tick() == 1
+    row = Quota.objects.get()
+    assert (row.memory_mib, row.returns_at, row.returns_to, row.reason) == (4000, None, {}, quotas.RETURNED)
+    assert row.history.first().history_change_reason == quotas.RETURNED
+    assert leases.leases_tick() == 0
+    flow.view_is_true()
+
+
+def test_limits_set_for_good_do_not_go_back() -> None:
+    flow.cluster()
+    flow.limit(memory_mib=4000)
+    later = ledger.database_time() + timedelta(hours=1)
+    quotas.quota_set(namespace="nlp", limits=domain.Limits(memory_mib=9000), returns_at=later, reason="for now")
+    quotas.quota_set(namespace="nlp", limits=domain.Limits(memory_mib=9000), reason="for good")
+    row = Quota.objects.get()
+    assert (row.returns_at, row.returns_to) == (None, {})
+
+
+def test_a_while_must_end_later_and_needs_limits_to_go_back_to() -> None:
+    flow.cluster()
+    now = ledger.database_time()
+    for text in ("nothing to go back to", "in the past"):
+        with pytest.raises(errors.InvalidInput, match=text):
+            quotas.quota_set(namespace="nlp", limits=domain.Limits(devices=1), returns_at=now, reason="test")
+        flow.limit(devices=1)

@@ -39,7 +39,9 @@ class Command(BaseCommand):
         setting.add_argument("scope", help="namespace, or tenant:NAME")
         setting.add_argument("limits", nargs="+", metavar="LIMIT=N", help=", ".join(Quota.LIMITS))
         setting.add_argument("--name", default="default")
-        setting.add_argument("--until", default="", help="Ends by itself then, e.g. 2030-01-31T18:00+00:00.")
+        setting.add_argument(
+            "--until", default="", help="Then the limits of today come back, e.g. 2030-01-31T18:00+00:00."
+        )
         setting.add_argument("--reason", required=True)
         setting.add_argument("--actor", default=getpass.getuser())
         for one in (listing, show, setting):
@@ -83,7 +85,8 @@ def _set(options: dict[str, Any]) -> list[quota_bars.QuotaBar]:
         limits=domain.Limits(**limits),
         selector=domain.Selector(old.vendor, old.model_pattern) if old else quotas.ANY,
         valid_from=old.valid_from if old else None,
-        valid_until=_moment(options["until"]) if options["until"] else old.valid_until if old else None,
+        valid_until=old.valid_until if old else None,
+        returns_at=_moment(options["until"]) if options["until"] else None,
         reason=options["reason"],
         actor=options["actor"],
         expected_version=old.version if old else 0,
