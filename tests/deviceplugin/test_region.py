@@ -22,7 +22,7 @@ from deviceplugin import region, region_layout
 from deviceplugin.region import Words
 from deviceplugin.region_layout import TRANSITIONAL, V0, V1, Layout
 from tests.deviceplugin.builders import GPU_A, GPU_B
-from tests.deviceplugin.process import ROOT
+from tests.deviceplugin.process import ROOT, until
 from tests.deviceplugin.regions import Library, Process, content, write
 
 LAYOUTS = pytest.mark.parametrize("layout", [V0, V1, TRANSITIONAL], ids=lambda layout: layout.name)
@@ -170,21 +170,25 @@ def test_totals_are_of_one_moment_while_the_library_writes(tmp_path: Path) -> No
     """Another process changes context and data under the sequence word; its total is always their sum."""
     path = write(tmp_path / "a.cache", content(processes=[Process({0: (0, 0, 0, 0)})]))
     command = [sys.executable, "-m", "tests.deviceplugin.regions", str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdin is not None
-        assert writer.stdout is not None
-        writer.stdin.write("churn 1\n")
-        writer.stdin.close()
-        seen: set[int] = set()
-        while writer.poll() is None:
-            with opened(path) as file:
-                found = region.read(file)
-            (device,) = found.devices
-            if not found.torn:
-                assert device.total_bytes == device.context_bytes + device.data_bytes
-                seen.add(device.total_bytes)
-        assert int(writer.stdout.read()) > 100
-    assert len(seen) > 10
+    seen: set[int] = set()
+
+    def look() -> bool:
+        with opened(path) as file:
+            found = region.read(file)
+        (device,) = found.devices
+        if not found.torn:
+            assert device.total_bytes == device.context_bytes + device.data_bytes
+            seen.add(device.total_bytes)
+        return len(seen) > 10
+
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdin is not None
+            writer.stdin.write("churn 60\n")
+            writer.stdin.flush()
+            until(look)
+        finally:
+            writer.kill()
 
 
 @LAYOUTS
