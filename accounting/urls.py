@@ -29,6 +29,7 @@ urlpatterns = [
     path("idle", waste.waste, name="idle"),
     path("findings", records.findings, name="findings"),
     path("health", records.health_page, name="health"),
+    path("settings", records.settings_page, name="settings"),
     path("activity", records.changes, name="activity"),
     path("language", set_language, name="language"),
     path("login/<str:secret>", login.login_link, name="login-link"),

@@ -92,6 +92,14 @@ def read(table: Sequence[Setting], environ: Mapping[str, str]) -> dict[str, Any]
     return found
 
 
+def source(setting: Setting, environ: Mapping[str, str]) -> str:
+    """The variable that sets it; empty: its default holds."""
+    file = f"{setting.variable}_FILE"
+    if setting.secret and file in environ:
+        return file
+    return next((name for name in (setting.variable, *setting.also) if name in environ), "")
+
+
 def _raw(setting: Setting, environ: Mapping[str, str]) -> str | None:
     """The text of a setting, from its variable, its file, or another name; None: not set."""
     file = f"{setting.variable}_FILE"

@@ -6,11 +6,14 @@ It must not know what is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.utils.functional import Promise
+
+from accounting.selectors import trends
 from accounting.selectors.trends import Trend, Values
 
 HEIGHT: Final = 100
@@ -23,7 +26,7 @@ class Drawn:
     """One line: its pieces, since a gap has no line, and the outline of what lies below it."""
 
     kind: str
-    name: str
+    name: str | Promise
     lines: tuple[str, ...]
     areas: tuple[str, ...]
     last: str
@@ -43,7 +46,7 @@ class Chart:
     """A drawing `width` × HEIGHT, with the labels of its two axes from top to bottom and from left to right."""
 
     width: int
-    unit: str
+    unit: str | Promise
     lines: tuple[Drawn, ...]
     columns: tuple[Column, ...]
     ticks: tuple[str, ...]
@@ -53,6 +56,21 @@ class Chart:
     def rows(self) -> tuple[Column, ...]:
         """What is known, newest first, for the table."""
         return tuple(one for one in reversed(self.columns) if any(cell != "–" for cell in one.cells))
+
+
+def day_of_cluster(now: datetime) -> Chart | None:
+    """The last day of the whole cluster."""
+    return chart(trends.cluster_trend(trends.hours_before(now, trends.DAY_H)))
+
+
+def week_of(now: datetime, namespaces: Collection[str]) -> Chart | None:
+    """The last week of some namespaces."""
+    return chart(trends.scope_trend(trends.hours_before(now, trends.WEEK_H), namespaces))
+
+
+def day_of(now: datetime, *, node: str, uuid: str = "") -> Chart | None:
+    """The last day of a node, or of one device."""
+    return chart(trends.device_trend(trends.hours_before(now, trends.DAY_H), now, node=node, uuid=uuid))
 
 
 def chart(trend: Trend) -> Chart | None:

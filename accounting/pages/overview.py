@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from accounting import ledger
 from accounting.models import Device, Node
-from accounting.pages import blocks
+from accounting.pages import blocks, charts
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, cluster, device_page, holders, measured, pods, quota_bars
 from hami_platform.domain.view import View
@@ -38,6 +38,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "bars": bars[:BARS],
             "more_bars": max(0, len(bars) - BARS),
             "findings": activity.open_findings(5) if reach.everything else [],
+            "chart": charts.day_of_cluster(ledger.database_time()),
         }
 
     return live_page(request, "overview", view, content, title="Cluster", nav="cluster")
@@ -83,6 +84,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
             "bars": [(one, device_page.memory_bar(one.state, one.holders)) for one in cells],
             "lines": pods.pod_lines(view, reach, node=name),
             "lock": view.locks.get(name),
+            "chart": charts.day_of(ledger.database_time(), node=name),
         }
 
     return live_page(request, "node", view, content, title=name, nav="nodes")
@@ -119,6 +121,7 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
             "twins": len(rows) > 1,
             "measured": used,
             "beyond_mib": used.beyond_mib(held_mib),
+            "chart": charts.day_of(ledger.database_time(), node=rows[0].node.name, uuid=uuid),
         }
 
     return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from accounting import ledger
 from accounting.models import Finding
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity, freshness, health
+from accounting.selectors import access, activity, freshness, health, settings_shown
 
 POLLED_S = 5
 """How often the page of ages is drawn anew while nothing changes."""
@@ -73,3 +73,17 @@ def changes(request: HttpRequest) -> HttpResponse:
         return {"rows": rows, "kind": kind, "key": key, "kinds": KINDS, "oldest": oldest}
 
     return live_page(request, "activity", view, content, title="Activity", nav="activity")
+
+
+@console
+def settings_page(request: HttpRequest) -> HttpResponse:
+    """Every setting of the web process with its source, and what it depends on."""
+    view, reach = view_now(), access.reach_for(request)
+    if not reach.everything:
+        raise PermissionDenied("The platform's settings are for operators and auditors.")
+
+    def content() -> dict[str, Any]:
+        return {"groups": settings_shown.settings_shown(), "dependencies": settings_shown.dependencies()}
+
+    stamp = f"settings-{round(ledger.database_time().timestamp()) // POLLED_S}"
+    return live_page(request, "settings", view, content, title="Settings", nav="health", stamp=stamp)

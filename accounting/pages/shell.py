@@ -99,7 +99,8 @@ def live_page(
 def frame(nav: str) -> dict[str, Any]:
     """What the frame around a page shows."""
     links = [(reverse(f"console:{name}"), label, name == nav) for name, label in NAVIGATION]
-    return {"links": links, "cluster": env.current().cluster, "demo": env.current().demo}
+    current = env.current()
+    return {"links": links, "cluster": current.cluster, "demo": current.demo, "seed": current.demo_seed}
 
 
 def _polls(request: HttpRequest) -> bool:

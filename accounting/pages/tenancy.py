@@ -9,8 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from accounting import ledger
 from accounting.models import Namespace, Tenant
+from accounting.pages import charts
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, pods, quota_bars
+from accounting.selectors import access, pods, quota_bars, usage_report
 
 SHOWN = 200
 """Pods on a namespace's page; the list of pods has the rest."""
@@ -53,6 +54,7 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
             "lines": lines,
             "count": count,
             "denied": pods.denied(reach, namespace=name),
+            "chart": charts.week_of(ledger.database_time(), {name}),
         }
 
     return live_page(request, "namespace", view, content, title=name, nav="quotas")
@@ -77,6 +79,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
             "bars": [bar for bar in bars if bar.scope_kind == "tenant" and bar.scope == name],
             "member_bars": [bar for bar in bars if bar.scope_kind == "namespace" and bar.scope in members],
             "members": sorted(members),
+            "chart": charts.week_of(ledger.database_time(), usage_report.below(view, name)),
         }
 
     return live_page(request, "tenant", view, content, title=name, nav="quotas")

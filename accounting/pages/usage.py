@@ -49,6 +49,7 @@ def usage(request: HttpRequest) -> HttpResponse:
         return {"report": report, "shown": report.lines[:SHOWN], **_choices(request, by, window, scope)} | {
             "chart": charts.chart(_trend(view, reach, window, scope)),
             "held_hours": sum((line.device_hours for line in report.lines), Fraction()),
+            "charged": [(name, sum(line.cents.get(name, 0) for line in report.lines)) for name in report.currencies],
             "problem": problem,
         }
 

@@ -6,6 +6,7 @@ It must not know how a line is drawn.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from typing import Final
 
 from django.db.models import Avg, Q, Sum
 from django.db.models.functions import TruncHour
-from django.utils.translation import gettext as _
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
 from accounting.models import Measurement, UsageHour
-from accounting.selectors import stretches
+from accounting.selectors import stretches, usage_report
 from hami_platform.domain import cost
 
 HOUR: Final = timedelta(hours=1)
@@ -34,7 +36,7 @@ class Series:
     """One line. kind: held, there or measured. name: in the reader's language."""
 
     kind: str
-    name: str
+    name: str | Promise
     values: Values
 
 
@@ -43,7 +45,7 @@ class Trend:
     """Lines over the same hours. unit: what the values count. top: the greatest value there can be; None: unknown."""
 
     hours: tuple[datetime, ...]
-    unit: str
+    unit: str | Promise
     series: tuple[Series, ...]
     top: float | None = None
 
@@ -61,7 +63,7 @@ def hours_before(now: datetime, count: int) -> tuple[datetime, ...]:
 
 def cluster_trend(hours: Sequence[datetime]) -> Trend:
     """Whole devices that were held, of those that were there, on average over each hour."""
-    rows = _sums(hours)
+    rows = _known(hours, None)
     held = {hour: us for hour, (us, _all) in rows.items()}
     there = {hour: us for hour, (_held, us) in rows.items()}
     series = (
@@ -73,7 +75,7 @@ def cluster_trend(hours: Sequence[datetime]) -> Trend:
 
 def scope_trend(hours: Sequence[datetime], namespaces: Collection[str]) -> Trend:
     """Whole devices that these namespaces held, on average over each hour."""
-    held = {hour: us for hour, (us, _all) in _sums(hours, namespaces).items()}
+    held = {hour: us for hour, (us, _all) in _known(hours, frozenset(namespaces)).items()}
     return Trend(tuple(hours), _("devices"), (Series("held", _("held"), _devices(hours, held)),))
 
 
@@ -96,7 +98,22 @@ def device_trend(hours: Sequence[datetime], now: datetime, *, node: str, uuid: s
     return Trend(tuple(hours), "%", tuple(series), top=100.0)
 
 
-def _sums(hours: Sequence[datetime], namespaces: Collection[str] | None = None) -> dict[datetime, tuple[int, int]]:
+def _known(hours: Sequence[datetime], namespaces: frozenset[str] | None) -> dict[datetime, tuple[int, int]]:
+    """Sums change once a minute, and open pages ask more often."""
+    stamp = usage_report.summed_at()
+    if stamp is None:
+        return _sums(hours, namespaces)
+    return _kept(ledger.cluster_id(), stamp, tuple(hours), namespaces)
+
+
+@functools.lru_cache(maxsize=32)
+def _kept(
+    _cluster: int, _stamp: datetime, hours: tuple[datetime, ...], namespaces: frozenset[str] | None
+) -> dict[datetime, tuple[int, int]]:
+    return _sums(hours, namespaces)
+
+
+def _sums(hours: Sequence[datetime], namespaces: Collection[str] | None) -> dict[datetime, tuple[int, int]]:
     """Hour → (held, all) in microseconds of whole devices."""
     rows = UsageHour.objects.filter(cluster=ledger.cluster_id(), hour__gte=hours[0], hour__lte=hours[-1])
     if namespaces is not None:

@@ -129,7 +129,7 @@ def prepare(folder: pathlib.Path, sockets: pathlib.Path, ports: Ports, seed: int
     longest = sockets / max(node.name for node in fleet.NODES) / "nvidia-gpu.sock"
     if len(str(longest)) > _LONGEST_SOCKET:
         raise Unusable(f"{sockets}: too long for sockets; set TMPDIR to a shorter folder")
-    made = Installation(folder, sockets, ports, seed, _settings(folder, ports))
+    made = Installation(folder, sockets, ports, seed, _settings(folder, ports, seed))
     for one in (folder / "state", folder / "logs", sockets):
         one.mkdir(mode=0o700, parents=True, exist_ok=True)
     for node in fleet.NODES:
@@ -143,10 +143,11 @@ def prepare(folder: pathlib.Path, sockets: pathlib.Path, ports: Ports, seed: int
     return made
 
 
-def _settings(folder: pathlib.Path, ports: Ports) -> dict[str, str]:
+def _settings(folder: pathlib.Path, ports: Ports, seed: int) -> dict[str, str]:
     """What all processes share. Secrets are new in every run."""
     return {
         "HAMI_DEMO": "true",
+        "HAMI_DEMO_SEED": str(seed),
         "HAMI_CLUSTER": "demo",
         "HAMI_STATE_DIR": str(folder / "state"),
         "HAMI_SECRET_KEY": secrets.token_urlsafe(50),

@@ -15,10 +15,11 @@ from django.urls import reverse
 
 from accounting import ledger, live_view, models
 from accounting.models import UsageHour, UsageInterval
-from accounting.selectors import access, idle, usage_report, windows
+from accounting.selectors import access, idle, settings_shown, usage_report, windows
 from accounting.selectors.usage_report import Scope
 from accounting.services import measurements, namespaces, people, prices, rollups, tenants
 from accounting.services.measurements import Sample
+from hami_platform import env
 from tests.accounting import rows
 from tests.accounting.rows import Given
 from tests.accounting.test_usage_hours import HOUR_US, past
@@ -296,3 +297,30 @@ def test_idle_shares_of_others_are_not_shown() -> None:
     models.Role.objects.all().delete()
     rows.namespace_row("cv")
     assert "nlp/p" not in text_of(person("member", namespace="cv"), "idle")
+
+
+# -- Settings
+
+
+def test_settings_page_tells_sources_and_hides_secrets(desk: Client) -> None:
+    with env.override(internal_token="do not tell"):
+        page = text_of(desk, "settings")
+    assert "do not tell" not in page
+    assert env.current().secret_key not in page
+    assert "set, not shown" in page
+    assert "HAMI_LISTENER_THREADS" in page
+    for part in ("Database", "Hourly sums, by the worker", "never"):
+        assert part in page
+
+
+def test_settings_page_is_for_those_who_see_everything() -> None:
+    rows.namespace_row("nlp")
+    assert person("member", namespace="nlp").get(reverse("console:settings")).status_code == 403
+
+
+def test_source_of_a_setting_is_the_variable_that_was_read() -> None:
+    shown = {one.setting.name: one for _, group in settings_shown.settings_shown({}) for one in group}
+    assert {one.source for one in shown.values()} == {""}
+    given = {"HAMI_SECRET_KEY_FILE": "x", "HAMI_NODELOCK_EXPIRE": "1m"}
+    found = {one.setting.name: one.source for _, group in settings_shown.settings_shown(given) for one in group}
+    assert (found["secret_key"], found["node_lock_timeout_s"]) == ("HAMI_SECRET_KEY_FILE", "HAMI_NODELOCK_EXPIRE")
