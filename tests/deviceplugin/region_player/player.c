@@ -81,6 +81,11 @@ static double now_ms(void) {
     return at.tv_sec * 1e3 + at.tv_nsec / 1e6;
 }
 
+static void wait_a_little(int turns) {
+    for (volatile int idle = 0; idle < turns; idle++)
+        ;
+}
+
 static int churn(const char *path, double milliseconds) {
     int file = open(path, O_RDWR);
     struct v1 *region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -90,14 +95,14 @@ static int churn(const char *path, double milliseconds) {
     volatile struct memory *used = &mine->used[0];
     uint64_t step = 0;
     for (double end = now_ms() + milliseconds; now_ms() < end;) {
-        for (int i = 0; i < 100; i++, step++) {
+        for (int i = 0; i < 10; i++, step++) {
             atomic_fetch_add(&mine->seqlock, 1);
             used->context = step * 3 % 1000;
+            wait_a_little(2000); /* long enough for a reader to come in between */
             used->data = step * 7 % 1000;
             used->total = used->context + used->data;
             atomic_fetch_add(&mine->seqlock, 1);
-            for (volatile int idle = 0; idle < 200; idle++)
-                ; /* a library does something else most of the time */
+            wait_a_little(6000); /* a library does something else most of the time */
         }
     }
     printf("%llu\n", (unsigned long long)step);
