@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
-from knox.auth import TokenAuthentication
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounting.api import serializers
-from accounting.api.base import Endpoint, InternalToken, IsAgent
+from accounting.api import problems, serializers
+from accounting.api.base import Endpoint
+from accounting.api.identity import OF_AGENTS, IsAgent
 from accounting.services import liveness, locks, unmanaged
 
 
 class AllocationsEndpoint(Endpoint):
     """A container's Allocate was served. Repeating a report is harmless."""
 
-    authentication_classes = (InternalToken, TokenAuthentication)
+    authentication_classes = OF_AGENTS
+    writes = False
     permission_classes = (IsAgent,)
 
     @extend_schema(operation_id="allocation_report", request=serializers.AllocationReport, responses={204: None})
@@ -34,16 +35,19 @@ class AllocationsEndpoint(Endpoint):
 class UnmanagedEndpoint(Endpoint):
     """Which devices the kubelet has given to a pod that came past the platform. Repeating a report is harmless."""
 
-    authentication_classes = (InternalToken, TokenAuthentication)
+    authentication_classes = OF_AGENTS
+    writes = False
     permission_classes = (IsAgent,)
 
     @extend_schema(operation_id="unmanaged_report", request=serializers.UnmanagedReport, responses={204: None})
     def post(self, request: Request) -> Response:
-        """Counted from now on, where the pod is unmanaged and the devices are the node's."""
+        """204: it is counted, or the pod is the platform's. 503: nothing is known of it yet, tell it again."""
         form = serializers.UnmanagedReport(data=request.data)
         form.is_valid(raise_exception=True)
         said = form.validated_data
-        unmanaged.unmanaged_use_set(
+        settled = unmanaged.unmanaged_use_set(
             node=said["node"], namespace=said["namespace"], name=said["name"], uuids=said["devices"]
         )
+        if not settled:
+            return problems.problem(503, "no such pod or device is known yet", headers={"Retry-After": "15"})
         return Response(status=status.HTTP_204_NO_CONTENT)

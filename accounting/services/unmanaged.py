@@ -11,23 +11,24 @@ from accounting import ledger, live_view
 from accounting.models import Pod
 from accounting.services import findings, pod_rows, usage
 from hami_platform.domain import devices
+from hami_platform.domain.rows import PodRow
 from hami_platform.domain.view import View
 
 
 def unmanaged_use_set(*, node: str, namespace: str, name: str, uuids: Collection[str], actor: str = "") -> bool:
     """These devices of the node are what the unmanaged pod of this name there uses, each of them whole; from now on
-    they count as its, and the node takes pods again.
+    they count as its, and the node takes pods again. A pod of ours is left as it is.
 
-    False: there is no such pod, it is placed by us, the node has not all of these devices, or nothing changes.
+    False: the ledger does not know such a pod or device there yet, so that it should be told again.
     """
     with ledger.transaction(cause="unmanaged_use_set", actor=actor or f"agent/{node}") as entry:
         view = live_view.live().refresh()
-        row = next(
-            (one for one in view.pods.values() if (one.node, one.namespace, one.name) == (node, namespace, name)), None
-        )
+        row = _row(view, node, namespace, name)
         shares = _shares(view, node, uuids)
-        if row is None or not row.unmanaged or len(shares) != len(set(uuids)) or shares == row.shares or not shares:
+        if row is None or len(shares) != len(set(uuids)):
             return False
+        if not row.unmanaged or shares == row.shares:
+            return True
         pod = Pod.objects.get(pk=row.id)
         pod_rows.shares_write(entry, pod, shares)
         pod_rows.pod_move(entry, pod, pod.state, aligned=False)
@@ -36,6 +37,11 @@ def unmanaged_use_set(*, node: str, namespace: str, name: str, uuids: Collection
             entry, kind="unmanaged-pod", subject=f"{namespace}/{name}", repair=f"counted on {', '.join(sorted(uuids))}"
         )
         return True
+
+
+def _row(view: View, node: str, namespace: str, name: str) -> PodRow | None:
+    on_node = (view.pods[pod] for pod in view.pods_by_node.get(node, ()))
+    return next((row for row in on_node if (row.namespace, row.name) == (namespace, name)), None)
 
 
 def _shares(view: View, node: str, uuids: Collection[str]) -> tuple[devices.Share, ...]:
