@@ -163,7 +163,9 @@ def _step(reader: Reader, links: fix_links.Links, step: fixes.Step) -> Data:
 
 def _unnamed(step: fixes.Step) -> Sentence:
     """The same of a pod whose name the reader may not know."""
-    values = {name: value for name, value in step.action.values if name in ("mib", "node")}
+    values = {name: value for name, value in step.action.values if name in ("mib", "node", "to")}
+    if step.kind is fixes.Kind.MOVE:
+        return phrase("Delete a pod in another namespace on %(node)s: there is room for it on %(to)s.", **values)
     if step.kind is fixes.Kind.PREEMPT:
         return phrase(
             "Delete a pod of lower priority in another namespace: it holds %(mib)s MiB on %(node)s.", **values

@@ -70,14 +70,14 @@ class Links:
             return f"kubectl edit resourcequota {step.target[0].rpartition('/')[2]} -n {self._namespace}"
         if step.kind is Kind.CORDON and self._found.get(step.target, (0, False))[1]:
             return f"kubectl annotate node {step.target[0]} hami.io/device-cordon-"
-        if step.kind is Kind.PREEMPT and (row := self._pod(step)) is not None:
+        if step.kind in (Kind.PREEMPT, Kind.MOVE) and (row := self._pod(step)) is not None:
             return f"kubectl delete pod {row.name} -n {row.namespace}"
         if step.kind in (Kind.MEMORY, Kind.CORES, Kind.DEVICES):
             return self._limit(step)
         return ""
 
     def _pod(self, step: Step) -> PodRow | None:
-        if step.kind not in (Kind.PREEMPT, Kind.WAIT):
+        if step.kind not in (Kind.PREEMPT, Kind.MOVE, Kind.WAIT):
             return None
         row: PodRow | None = self._view.pods.get(int(step.target[0]))
         return row

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hami_platform.domain import fit
+from hami_platform.domain import fit, fix_moves
 from hami_platform.domain.devices import NOTHING, Device, DeviceKey, Held
 from hami_platform.domain.fixes import OPERATOR, OWNER, Draft, Kind, Scene, Step
 from hami_platform.domain.nodes import DeviceState, NodeState
@@ -50,9 +50,12 @@ def cleared(scene: Scene) -> Iterator[Draft]:
 
 
 def ended(scene: Scene) -> Iterator[Draft]:
-    """Pods that must go, or end: lower-priority ones may be deleted for it; for others it is worth waiting."""
-    yield from _over_nodes(scene, (Kind.PREEMPT,), POD_NODES)
-    yield from _over_nodes(scene, (Kind.WAIT,), POD_NODES)
+    """Pods that must go, or end: lower-priority ones may be deleted for it; for others it is worth waiting. Where there
+    is room for them elsewhere, they may move."""
+    for kind in (Kind.PREEMPT, Kind.WAIT):
+        for draft in _over_nodes(scene, (kind,), POD_NODES):
+            yield draft
+            yield from fix_moves.elsewhere(scene, draft)
 
 
 def _over_nodes(scene: Scene, kinds: Sequence[Kind], most: int) -> Iterator[Draft]:

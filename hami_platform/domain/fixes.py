@@ -33,6 +33,7 @@ class Kind(StrEnum):
     RESERVED = "reserved"
     HOLD = "hold"
     LOCK = "lock"
+    MOVE = "move"
     PREEMPT = "preempt"
     WAIT = "wait"
     HEALTH = "health"

@@ -246,6 +246,18 @@ def test_a_pod_of_the_same_scope_is_waited_for_where_quota_refuses() -> None:
     assert action(found, Kind.WAIT) == "Wait until nlp/user ends: it takes part of quota nlp/default."
 
 
+def test_a_pod_in_the_way_moves_where_there_is_room_for_it() -> None:
+    busy = uniform_node("n1", 1, used=[Held(1, 4000, 0)])
+    small = uniform_node("n2", 1, memory_mib=8000)
+    found = why(busy, small, request=pod(ask(memory_mib=22000)))
+
+    assert action(found, Kind.MOVE) == (
+        "Delete other/holder-1 on n1: its controller makes it anew, and there is room for it on n2."
+    )
+    full = uniform_node("n2", 1, memory_mib=3000)
+    assert ["move"] not in kinds(why(busy, full, request=pod(ask(memory_mib=22000))))
+
+
 def test_a_condition_is_dropped() -> None:
     found = why(uniform_node("n1", 1), request=pod(ask(), use_models=("H100",)))
 

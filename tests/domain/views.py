@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hami_platform.domain import lifecycle, place, quota
 from hami_platform.domain.devices import ContainerKind, Share
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.quota import Limits, Rule, Selector
-from hami_platform.domain.requests import ContainerRequest, PodRequest
+from hami_platform.domain.requests import ContainerRequest, DeviceRequest, PodRequest
 from hami_platform.domain.rows import Changes, ClockRow, LockRow, NamespaceRow, NodeRow, PodRow, QuotaRow, TenantRow
 from hami_platform.domain.view import View
 from hami_platform.domain.what_if import Answer, Ask
@@ -70,7 +71,7 @@ def _holders(states: Iterable[NodeState]) -> Iterable[PodRow]:
                 )
                 for index, use in enumerate(uses)
             )  # fmt: skip
-            yield _pod(number, "other", f"holder-{number}", node.name, shares)
+            yield replace(_pod(number, "other", f"holder-{number}", node.name, shares), owner="Job/holder")
 
 
 def _part(total: int, index: int, parts: int) -> int:
@@ -78,7 +79,14 @@ def _part(total: int, index: int, parts: int) -> int:
 
 
 def _pod(number: int, namespace: str, name: str, node: str, shares: tuple[Share, ...]) -> PodRow:
-    containers = tuple(ContainerRequest(f"c{share.container_index}", ContainerKind.APP) for share in shares)
+    containers = tuple(
+        ContainerRequest(
+            f"c{share.container_index}",
+            ContainerKind.APP,
+            (DeviceRequest(share.vendor, 1, share.memory_mib, None, share.core_percent),),
+        )
+        for share in shares
+    )
     return PodRow(
         number, f"uid-{number}", "", namespace, name, "reserved", PodRequest(containers), node=node, shares=shares
     )
