@@ -22,7 +22,8 @@ def refuse_nul(answer: Answer) -> Answer:
         if "\0" not in request.path and "%00" not in request.META.get("QUERY_STRING", ""):
             return answer(request)
         if request.path.startswith(API):
-            problem = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": WHY}
+            kind = {"type": "about:blank", "title": "Bad Request", "status": 400}
+            problem = {**kind, "detail": WHY, "instance": request.path.replace("\0", "")}
             return JsonResponse(problem, status=400, content_type="application/problem+json")
         return HttpResponse(WHY, status=400, content_type="text/plain; charset=utf-8")
 

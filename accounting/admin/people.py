@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from accounting.admin.console import LedgerAdmin, ReasonForm, actor_of, site
 from accounting.models import ApiToken, Role, User
-from accounting.services import people
+from accounting.services import people, tokens
 
 
 class SuperusersOnly:
@@ -77,9 +77,16 @@ class TokenForm(ReasonForm):
     """What a new token is for and how long it lives."""
 
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, scope) for scope in people.SCOPES],
+        choices=[(scope, scope) for scope in tokens.SCOPES],
         required=False,
         help_text="Nothing chosen: all its user may.",
+    )
+    roles = forms.MultipleChoiceField(
+        choices=Role.Name.choices, required=False, help_text="Nothing chosen: all of its user's roles count."
+    )
+    namespaces = forms.CharField(required=False, help_text="Names, separated by blanks. Empty: all its user sees.")
+    networks = forms.CharField(
+        required=False, help_text="Where it may be used from, as 10.0.0.0/8, separated by blanks. Empty: anywhere."
     )
     lives_days = forms.IntegerField(min_value=1, required=False, help_text="Days. Empty: until it is revoked.")
 
@@ -92,21 +99,29 @@ class TokenAdmin(SuperusersOnly, LedgerAdmin):
     list_display = ("token_key", "name", "user", "scopes", "created", "expiry")
     list_select_related = ("user",)
     search_fields = ("name", "user__username", "token_key")
-    fields = ("user", "name", "scopes", "lives_days", "reason")
+    fields = ("user", "name", "scopes", "roles", "namespaces", "networks", "lives_days", "reason")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """A stored token is shown without what can only be given at its making."""
-        return self.fields if obj is None else ("token_key", "user", "name", "scopes", "created", "expiry")
+        if obj is None:
+            return self.fields
+        return ("token_key", "user", "name", "scopes", "roles", "namespaces", "networks", "created", "expiry")
 
     def write(self, request: HttpRequest, row: ApiToken, data: dict[str, Any], *, new: bool) -> Model:
         days = data["lives_days"]
-        token, text = people.token_create(
+        bounds = tokens.Bounds(
+            tuple(data["scopes"]),
+            tuple(data["roles"]),
+            tuple(data["namespaces"].split()),
+            tuple(data["networks"].split()),
+        )
+        token, text = tokens.token_create(
             user=data["user"].get_username(),
             name=data["name"],
-            scopes=data["scopes"],
+            bounds=bounds,
             lives_s=days * 86_400 if days else None,
             actor=actor_of(request),
         )
@@ -114,4 +129,4 @@ class TokenAdmin(SuperusersOnly, LedgerAdmin):
         return token
 
     def remove(self, request: HttpRequest, row: ApiToken, reason: str) -> None:
-        people.token_revoke(digest=row.digest, reason=reason, actor=actor_of(request))
+        tokens.token_revoke(digest=row.digest, reason=reason, actor=actor_of(request))

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
-from knox.auth import TokenAuthentication
 from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounting.api.base import Endpoint, InternalToken, IsAgent
+from accounting.api.base import Endpoint
+from accounting.api.identity import OF_AGENTS, IsAgent
 from accounting.services import kubelet_books, liveness
 
 
@@ -35,7 +35,8 @@ class DifferencesReport(serializers.Serializer[Any]):
 class AgentFindingsEndpoint(Endpoint):
     """What the kubelet says that pods hold, where it is not what they were given. Repeating a report is harmless."""
 
-    authentication_classes = (InternalToken, TokenAuthentication)
+    authentication_classes = OF_AGENTS
+    writes = False
     permission_classes = (IsAgent,)
 
     @extend_schema(operation_id="agent_findings_report", request=DifferencesReport, responses={204: None})

@@ -1,112 +1,59 @@
-"""What every endpoint shares: who may call it, problems as answers, pages of lists."""
+"""What every endpoint shares: who may call it, what it may be asked, how it answers and writes."""
 
 from __future__ import annotations
 
-import hmac
-from typing import Any
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from knox.auth import TokenAuthentication
-from rest_framework import authentication, generics, pagination, permissions, views
+from django.http import Http404
+from django.views.decorators.gzip import gzip_page
+from rest_framework import exceptions, permissions, renderers, views
 from rest_framework.request import Request
+from rest_framework.response import Response
 
-from accounting.api import limits, problems
+from accounting.api import answers, described, identity, limits, problems
 from accounting.models import ApiToken
 from accounting.selectors import access
-from accounting.services import access_log, people
+from accounting.services import access_log, attempts
 from hami_platform import env
 
-INTERNAL = limits.INTERNAL
-"""What stands for the shared token where a request carries its token."""
-
-
-class Scoped(permissions.BasePermission):
-    """A token does what its scopes say; without scopes, and in a browser session, all that the person may."""
-
-    message = "The token's scopes do not allow this."
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        """Reading needs `read` or `write`, writing needs `write`."""
-        scopes = request.auth.scopes if isinstance(request.auth, ApiToken) else []
-        allowed = {"read", "write"} if request.method in permissions.SAFE_METHODS else {"write"}
-        return not scopes or bool(allowed & set(scopes))
-
-
-class InternalToken(authentication.BaseAuthentication):
-    """The one token that all agents of an installation may share (setting INTERNAL_TOKEN)."""
-
-    def authenticate(self, request: Request) -> tuple[Agent, str] | None:
-        """An Agent for the right token; None leaves it to the next authentication."""
-        expected = env.current().internal_token
-        kind, _, sent = authentication.get_authorization_header(request).partition(b" ")
-        if not expected or kind.lower() != b"bearer" or not hmac.compare_digest(sent.strip(), expected.encode()):
-            return None
-        return Agent(), INTERNAL
-
-    def authenticate_header(self, request: Request) -> str:
-        """What a 401 asks for."""
-        return "Bearer"
-
-
-class InternalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema names it; found by being imported."""
-
-    target_class = "accounting.api.base.InternalToken"
-    name = "internalToken"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        """A bearer token."""
-        return {"type": "http", "scheme": "bearer", "description": "The installation's INTERNAL_TOKEN."}
-
-
-class Agent:
-    """The user behind the internal token: an agent, nobody in particular."""
-
-    is_authenticated = True
-    is_active = True
-    username = "agent"
-
-
-class IsAgent(permissions.BasePermission):
-    """The internal token, a token with the scope `agent`, or an operator's token without scopes."""
-
-    message = "This needs an agent's token."
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        """Whether the report may be believed."""
-        if request.auth == INTERNAL:
-            return True
-        if not isinstance(request.auth, ApiToken):
-            return False
-        scopes = request.auth.scopes
-        return people.AGENT in scopes or (not scopes and access.reach_for(_plain(request)).operates)
-
-
-class Pages(pagination.LimitOffsetPagination):
-    """`limit` (at most 500) and `offset`."""
-
-    default_limit = 100
-    max_limit = 500
+WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 class Endpoint(views.APIView):
-    """Base of all endpoints."""
+    """Base of all endpoints.
 
-    schema: Any = problems.ProblemSchema()
-    permission_classes: Any = (permissions.IsAuthenticated, Scoped)
-    authentication_classes: Any = (TokenAuthentication, authentication.SessionAuthentication)
+    asked: the query parameters there are beside those of every endpoint; None: whatever is sent is passed over.
+    state: what stands for the row in the answer's validator. writes: whether this is a change that can be only tried.
+    """
+
+    schema: Any = described.Described()
+    permission_classes: Any = (permissions.IsAuthenticated, identity.Scoped)
+    authentication_classes: Any = identity.OF_PEOPLE
     throttle_classes: Any = (limits.PerCaller,)
+    renderer_classes: Any = (renderers.JSONRenderer,)
     rate_limit: dict[str, str] | None = None
+    asked: tuple[str, ...] | None = None
+    writes = True
+    state = ""
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        """Compressed for whoever takes it so."""
+        return gzip_page(super().as_view(**initkwargs))
 
     def get_exception_handler(self) -> Any:
         """Problems, not DRF's own shapes."""
         return problems.handler
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Also keeps that a token was used."""
+        """Also refuses questions that nobody would answer, and keeps that a token was used."""
         super().initial(request, *args, **kwargs)
+        self._refuse_unknown()
         if isinstance(request.auth, ApiToken):
             access_log.token_used(
                 digest=request.auth.digest,
@@ -116,16 +63,29 @@ class Endpoint(views.APIView):
             )
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Every answer tells the caller what is left of its limit."""
+        """Every answer has a validator, tells what is left of the caller's limit, and is nobody else's."""
+        plain = isinstance(response, Response)  # else a stream
+        if plain and request.method == "GET" and response.status_code == 200:
+            response = self._pruned(request, response)
         answer = super().finalize_response(request, response, *args, **kwargs)
+        if plain and (answer.status_code >= 400 or request.method != "GET"):
+            # Problems and what was written have no columns, whatever the caller wants.
+            answer.accepted_renderer = renderers.JSONRenderer()
+            answer.accepted_media_type = "application/json"
+            if answer.status_code >= 400:
+                answer.data["instance"] = request.path
         for name, text in (self.rate_limit or {}).items():
             answer[name] = text
+        if "Cache-Control" not in answer:
+            answer["Cache-Control"] = "private, no-cache"
+        if plain and answer.status_code in (200, 201):
+            answer.add_post_render_callback(partial(answers.tagged, request=request, state=self.state))
         return answer
 
     @property
     def reach(self) -> access.Reach:
         """What the caller may see. Raises PermissionDenied for nothing."""
-        found = access.reach_for(_plain(self.request))
+        found = access.reach_for(identity.plain(self.request))
         if not found:
             raise PermissionDenied("no role in this cluster")
         return found
@@ -135,12 +95,52 @@ class Endpoint(views.APIView):
         """The name under which changes are journaled."""
         return str(self.request.user.get_username())
 
+    @property
+    def dry_run(self) -> bool:
+        """Whether the change is only to be tried. Raises ValidationError for what is neither true nor false."""
+        text = self.request.query_params.get("dry_run", "false").lower()
+        if text not in ("true", "false"):
+            raise exceptions.ValidationError({"dry_run": "true or false"})
+        return text == "true"
 
-class ListEndpoint(Endpoint, generics.ListAPIView[Any]):
-    """A list of rows, in pages."""
+    def written(self, act: Callable[[], attempts.Answer], *, cause: str) -> Response:
+        """Make the change `act`, or only try it (`dry_run`), once for each `Idempotency-Key`."""
+        dry_run, once = self.dry_run, self._once()
+        found = attempts.attempt(
+            act, cause=cause, actor=self.actor, dry_run=dry_run, once=None if dry_run else once
+        )  # fmt: skip
+        headers = {"Idempotent-Replayed": "true"} if found.repeated else {}
+        return Response(found.body, status=found.status, headers=headers)
 
-    pagination_class = Pages
-    filter_backends: Any = ()
+    def matched(self, state: str) -> None:
+        """The row is as the caller saw it (`If-Match`). Raises answers.Changed, answers.Unconditional."""
+        answers.matched(self.request, state)
+
+    def _once(self) -> attempts.Once | None:
+        key = self.request.headers.get("Idempotency-Key")
+        if key is None or self.request.method != "POST":
+            return None
+        if not _KEY.fullmatch(key):
+            raise exceptions.ValidationError({"Idempotency-Key": "1 to 128 visible ASCII characters"})
+        asked = [self.request.method, self.request.path, self.request.data]
+        return attempts.Once(int(self.request.user.pk or 0), key, asked)
+
+    def _refuse_unknown(self) -> None:
+        if self.asked is None or self.request.method == "OPTIONS":
+            return
+        asked = ("dry_run", "reason") if self.request.method in WRITES else ("fields", *self.asked)
+        known = {"format", *asked}
+        unknown = sorted(set(self.request.query_params) - known)
+        if unknown:
+            raise exceptions.ValidationError({unknown[0]: f"there is no such parameter; there are {_listed(known)}"})
+
+    def _pruned(self, request: Request, response: Any) -> Any:
+        names = [name.strip() for name in request.query_params.get("fields", "").split(",") if name.strip()]
+        try:
+            response.data = answers.pruned(response.data, names) if names else response.data
+        except exceptions.ValidationError as fault:
+            return problems.handler(fault, {"request": request})
+        return response
 
 
 class NothingHere(Endpoint):
@@ -154,8 +154,10 @@ class NothingHere(Endpoint):
         raise Http404(f"nothing at {request.path}")
 
 
-def _plain(request: Request) -> HttpRequest:
-    """Django's request, which keeps the reach, with the user whom DRF found."""
-    plain = request._request
-    plain.user = request.user
-    return plain
+def cluster_name() -> str:
+    """Of the cluster this process serves; names files."""
+    return env.current().cluster
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -6,24 +6,43 @@ from typing import Any
 
 from django.db.models import Q
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
-from knox.auth import TokenAuthentication
-from rest_framework import authentication, permissions
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import permissions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounting import ledger
 from accounting.api import serializers
-from accounting.api.base import InternalToken, IsAgent, ListEndpoint, Scoped
+from accounting.api.identity import OF_PEOPLE, InternalToken, IsAgent, Scoped
+from accounting.api.lists import ListEndpoint, Logs
 from accounting.models import Measurement, Pod
 from accounting.services import measurements
+
+
+class MeasurementFilter(filters.FilterSet):
+    """By what was measured, and when."""
+
+    since = filters.IsoDateTimeFilter(field_name="slot", lookup_expr="gte")
+    until = filters.IsoDateTimeFilter(field_name="slot", lookup_expr="lt")
+
+    class Meta:
+        model = Measurement
+        fields = ("uuid", "pod_uid", "node", "container")
 
 
 class MeasurementsEndpoint(ListEndpoint):
     """What was measured. Agents report it; who sees a namespace reads its pods' figures, everybody the devices'."""
 
     serializer_class = serializers.MeasurementShape
-    authentication_classes = (InternalToken, TokenAuthentication, authentication.SessionAuthentication)
+    authentication_classes = (InternalToken, *OF_PEOPLE)
+    pagination_class = Logs
+    log_order = ("-slot", "-id")
+    queryset = Measurement.objects.none()
+    filterset_class = MeasurementFilter
+    file_name = "measurements"
+    asked = ()
+    writes = False
 
     def get_permissions(self) -> Any:
         """Reports are an agent's, reading is people's."""
@@ -31,18 +50,12 @@ class MeasurementsEndpoint(ListEndpoint):
 
     def get_queryset(self) -> Any:
         rows = Measurement.objects.filter(cluster=ledger.cluster_id())
-        for name in ("uuid", "pod_uid", "node"):
-            if text := self.request.query_params.get(name, ""):
-                rows = rows.filter(**{name: text})
         if not self.reach.everything:
             seen = Pod.objects.filter(cluster=ledger.cluster_id(), namespace__in=self.reach.namespaces)
             rows = rows.filter(Q(pod_uid="") | Q(pod_uid__in=seen.values("uid")))
-        return rows.order_by("-slot", "pk")
+        return rows.order_by(*self.log_order)
 
-    @extend_schema(
-        operation_id="measurements",
-        parameters=[OpenApiParameter(name, str) for name in ("uuid", "pod_uid", "node")],
-    )
+    @extend_schema(operation_id="measurements")
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Newest first; one row for ten minutes of a device, or of a container's share."""
         return super().get(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Refusals and faults as `application/problem+json` (RFC 9457, the newer RFC 7807), and how the schema tells them."""
+"""Refusals and faults as `application/problem+json` (RFC 9457, the newer RFC 7807)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.core.signals import got_request_exception
 from django.http import Http404
-from drf_spectacular.openapi import AutoSchema
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from accounting import ledger
 from accounting.services.errors import InvalidInput, Outdated
+from hami_platform import logs
 
+log = logs.get(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 
@@ -34,12 +36,23 @@ class Problem(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
+    instance = serializers.CharField(help_text="The address that was asked.")
     errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]  # a property of the base class
 
 
-def handler(fault: Exception, context: dict[str, Any]) -> Response | None:
-    """The problem for a fault that a client can understand; None lets it become a 500."""
+def handler(fault: Exception, context: dict[str, Any]) -> Response:
+    """The problem that answers a fault, whosever it is. Ours is logged, and told without its text."""
     set_rollback()
+    answer = _refusal(fault) or _known(fault)
+    if answer is None:
+        log.error("rest_fault", path=_path(context), exc_info=fault)
+        got_request_exception.send(sender=None, request=context.get("request"))
+        answer = problem(500, "A fault of the platform's. X-Request-ID names it in the log.")
+    return answer
+
+
+def _refusal(fault: Exception) -> Response | None:
+    """Of the platform's own kinds."""
     if isinstance(fault, ledger.LedgerUnavailable):
         return problem(503, str(fault), headers={"Retry-After": str(RETRY_AFTER_S)})
     if isinstance(fault, InvalidInput):
@@ -47,19 +60,22 @@ def handler(fault: Exception, context: dict[str, Any]) -> Response | None:
         return problem(status, str(fault), [{"field": fault.field, "message": fault.message}])
     if isinstance(fault, Http404):
         return problem(404, str(fault) or "not found")
-    if isinstance(fault, PermissionDenied):
-        return problem(403, str(fault) or "not allowed")
+    return problem(403, str(fault) or "not allowed") if isinstance(fault, PermissionDenied) else None
+
+
+def _known(fault: Exception) -> Response | None:
+    """Of DRF's kinds."""
     if isinstance(fault, exceptions.ValidationError):
         errors = list(_flat(fault.detail, ""))
         return problem(400, "; ".join(f"{one['field']}: {one['message']}" for one in errors), errors)
-    if isinstance(fault, exceptions.APIException):
-        asked: str | None = getattr(fault, "auth_header", None)
-        headers = {"WWW-Authenticate": asked} if asked else {}
-        wait_s: float | None = getattr(fault, "wait", None)  # of a Throttled, which is not typed so
-        if wait_s is not None:
-            headers["Retry-After"] = str(math.ceil(wait_s))
-        return problem(fault.status_code, str(fault.detail), headers=headers)
-    return None
+    if not isinstance(fault, exceptions.APIException):
+        return None
+    asked: str | None = getattr(fault, "auth_header", None)
+    headers = {"WWW-Authenticate": asked} if asked else {}
+    wait_s: float | None = getattr(fault, "wait", None)  # of a Throttled, which is not typed so
+    if wait_s is not None:
+        headers["Retry-After"] = str(math.ceil(wait_s))
+    return problem(fault.status_code, str(fault.detail), headers=headers)
 
 
 def problem(
@@ -77,15 +93,9 @@ def problem(
     return Response(body, status=status, content_type=MEDIA_TYPE, headers=headers)
 
 
-class ProblemSchema(AutoSchema):
-    """Every operation may answer with a problem."""
-
-    def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
-        bodies = super()._get_response_bodies(direction)
-        bodies["default"] = self._get_response_for_code(  # type: ignore[no-untyped-call]
-            Problem, "default", media_types=[MEDIA_TYPE]
-        )
-        return bodies
+def _path(context: dict[str, Any]) -> str:
+    request = context.get("request")
+    return str(request.path) if request is not None else ""
 
 
 def _flat(detail: Any, field: str) -> Any:

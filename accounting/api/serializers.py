@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.request import Request
 
-from accounting.models import Device, Finding, Journal, Measurement, Namespace, Node, Quota, Tenant
+from accounting.models import DeniedAsk, Device, Measurement, Namespace, Node, Quota, Tenant
 from accounting.services import measurements
 from hami_platform.domain import reasons
 
@@ -57,12 +59,30 @@ class NodeShape(serializers.ModelSerializer[Node]):
         return shown
 
 
+class DeviceHeld(HeldShape):
+    """From the View; null while the device offers nothing."""
+
+    def to_representation(self, instance: Device) -> Any:
+        held = self.context["held"].get((instance.node.name, instance.vendor, instance.uuid))
+        if held is None:
+            return None
+        return {"devices": held.slots, "memory_mib": held.memory_mib, "core_percent": held.core_percent}
+
+
+class NamespaceHeld(HeldShape):
+    """Sum over models."""
+
+    def to_representation(self, instance: Namespace) -> Any:
+        amounts = self.context["view"].usage.get(instance.name, {}).values()
+        return {name: sum(getattr(one, name) for one in amounts) for name in ("devices", "memory_mib", "core_percent")}
+
+
 class DeviceShape(serializers.ModelSerializer[Device]):
     """A device: as registered, as people decided, and what is held of it."""
 
     node = serializers.CharField(source="node.name")
     mig_profiles = serializers.JSONField()
-    held = serializers.SerializerMethodField()
+    held = DeviceHeld(source="*", allow_null=True)
 
     class Meta:
         model = Device
@@ -71,14 +91,6 @@ class DeviceShape(serializers.ModelSerializer[Device]):
             "healthy", "mig_profiles", "registered", "conflict", "cordoned", "cordoned_on_node", "reserved_mib", "note",
             "held",
         )  # fmt: skip
-
-    @extend_schema_field(HeldShape(allow_null=True))
-    def get_held(self, row: Device) -> dict[str, int] | None:
-        """From the View; null while the device offers nothing."""
-        held = self.context["held"].get((row.node.name, row.vendor, row.uuid))
-        if held is None:
-            return None
-        return {"devices": held.slots, "memory_mib": held.memory_mib, "core_percent": held.core_percent}
 
 
 class PodShape(serializers.Serializer[Any]):
@@ -98,21 +110,31 @@ class PodShape(serializers.Serializer[Any]):
     unmanaged = serializers.BooleanField(source="row.unmanaged", help_text="It came past the webhook.")
 
 
+class DeniedShape(serializers.ModelSerializer[DeniedAsk]):
+    """Pods of one owner that admission denied for quota."""
+
+    class Meta:
+        model = DeniedAsk
+        fields = ("namespace", "owner", "message", "first_at", "last_at", "times")
+
+
+class DeniedFilter(filters.FilterSet):
+    """By whose it was."""
+
+    class Meta:
+        model = DeniedAsk
+        fields = ("namespace", "owner")
+
+
 class NamespaceShape(serializers.ModelSerializer[Namespace]):
     """A namespace, its mode, and what it holds."""
 
     tenant = serializers.CharField(source="tenant.name", default=None, allow_null=True)
-    held = serializers.SerializerMethodField()
+    held = NamespaceHeld(source="*")
 
     class Meta:
         model = Namespace
         fields = ("name", "tenant", "mode", "held")
-
-    @extend_schema_field(HeldShape)
-    def get_held(self, row: Namespace) -> dict[str, int]:
-        """Sum over models."""
-        amounts = self.context["view"].usage.get(row.name, {}).values()
-        return {name: sum(getattr(one, name) for one in amounts) for name in ("devices", "memory_mib", "core_percent")}
 
 
 class TenantShape(serializers.ModelSerializer[Tenant]):
@@ -127,18 +149,37 @@ class TenantShape(serializers.ModelSerializer[Tenant]):
         fields = ("name", "parent", "note")
 
 
+class BarShape(serializers.Serializer[Any]):
+    """What is used of one limit on a sum."""
+
+    resource = serializers.ChoiceField(choices=("devices", "memory_mib", "core_percent"))
+    limit = serializers.IntegerField()
+    used = serializers.IntegerField(help_text="Of pods with devices.")
+    claimed = serializers.IntegerField(help_text="Of pods that are admitted and have no device yet.")
+    releasing = serializers.IntegerField(help_text="Of pods that are being deleted.")
+    free = serializers.IntegerField()
+    over = serializers.IntegerField()
+
+
 class QuotaShape(serializers.ModelSerializer[Quota]):
     """A quota. Null is no limit, 0 is nothing."""
 
     namespace = serializers.CharField(source="namespace.name", default=None, allow_null=True)
     tenant = serializers.CharField(source="tenant.name", default=None, allow_null=True)
+    use = serializers.SerializerMethodField()
 
     class Meta:
         model = Quota
         fields = (
             "id", "namespace", "tenant", "name", "vendor", "model_pattern", *Quota.LIMITS,
-            "valid_from", "valid_until", "in_force", "version", "reason",
+            "valid_from", "valid_until", "in_force", "version", "reason", "use",
         )  # fmt: skip
+
+    @extend_schema_field(BarShape(many=True))
+    def get_use(self, row: Quota) -> list[dict[str, Any]]:
+        """Of each limit on a sum, while the quota is in force; nothing for the past."""
+        bars = self.context.get("bars", {}).get(row.pk, ())
+        return [dict(BarShape(bar).data) for bar in bars]
 
 
 class QuotaChange(serializers.Serializer[Any]):
@@ -178,31 +219,11 @@ class Reason(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
-class FindingShape(serializers.ModelSerializer[Finding]):
-    """Drift, its evidence, and what was done about it."""
-
-    evidence = serializers.JSONField()
-
-    class Meta:
-        model = Finding
-        fields = ("kind", "subject", "message", "evidence", "found_at", "last_seen_at", "repaired_at", "repair")
-
-
-class JournalShape(serializers.ModelSerializer[Journal]):
-    """One change of the ledger."""
-
-    values = serializers.JSONField()
-
-    class Meta:
-        model = Journal
-        fields = ("revision", "seq", "at", "kind", "key", "cause", "actor", "values")
-
-
-class JournalPage(serializers.Serializer[Any]):
-    """Changes in the ledger's order. Ask again with `after` = next to follow."""
-
-    next = serializers.IntegerField(help_text="The last revision in this answer, or `after` where there is none.")
-    results = JournalShape(many=True)
+def reason_of(request: Request) -> str:
+    """Of a deletion: in the body, or in the address for clients that send none. Raises ValidationError."""
+    form = Reason(data=request.data or request.query_params)
+    form.is_valid(raise_exception=True)
+    return str(form.validated_data["reason"])
 
 
 class AllocationReport(serializers.Serializer[Any]):

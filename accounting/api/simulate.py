@@ -6,31 +6,26 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import permissions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounting import live_view
 from accounting.api import explained as shapes
-from accounting.api.base import Endpoint, Scoped
-from accounting.models import ApiToken
+from accounting.api.base import Endpoint
+from accounting.api.identity import Asks
 from accounting.selectors import explained
 from accounting.services import device_config, simulations, what_if
 from accounting.services.errors import InvalidInput
-
-
-class Asks(Scoped):
-    """A POST that only asks: reading is enough for it."""
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        """Needs `read` or `write`."""
-        scopes = request.auth.scopes if isinstance(request.auth, ApiToken) else []
-        return not scopes or bool({"read", "write"} & set(scopes))
+from hami_platform.domain.rows import PodRow
+from hami_platform.domain.view import View
 
 
 class ExplainEndpoint(Endpoint):
     """Why one live pod waits."""
+
+    asked: tuple[str, ...] = ()
 
     @extend_schema(operation_id="pod_explain", responses=shapes.ExplanationShape)
     def get(self, request: Request, uid: str) -> Response:
@@ -39,15 +34,40 @@ class ExplainEndpoint(Endpoint):
         row = view.pod(uid)
         if row is None or not self.reach.sees(row.namespace):
             raise Http404(f"no live pod {uid}")
+        return self.explained(view, row)
+
+    def explained(self, view: View, row: PodRow) -> Response:
+        """The answer for one row."""
         reader = explained.Reader(view, self.reach, device_config.device_config())
         data = explained.of_pod(reader, row, what_if.explain_pod(view, row))
         return Response(shapes.ExplanationShape(data).data)
+
+
+class ExplainNamedEndpoint(ExplainEndpoint):
+    """The same, for whoever knows the pod by name."""
+
+    asked = ("namespace", "name")
+
+    @extend_schema(
+        operation_id="explain",
+        parameters=[OpenApiParameter(name, str, required=True) for name in asked],
+        responses=shapes.ExplanationShape,
+    )
+    def get(self, request: Request) -> Response:  # type: ignore[override]  # asked by name, not by uid
+        """Of several live pods of this name, the newest."""
+        wanted = tuple(request.query_params.get(name, "") for name in self.asked)
+        view = live_view.live().refresh()
+        found = [pod for pod in view.pods.values() if (pod.namespace, pod.name) == wanted]
+        if not found or not self.reach.sees(wanted[0]):
+            raise Http404(f"no live pod {'/'.join(wanted)}")
+        return self.explained(view, max(found, key=lambda pod: pod.created_at_s))
 
 
 class SimulateEndpoint(Endpoint):
     """Questions of what if."""
 
     permission_classes = (permissions.IsAuthenticated, Asks)
+    writes = False
 
     @extend_schema(
         operation_id="simulate", request=shapes.SimulateAsk, responses={200: shapes.SimulationShape}

@@ -52,11 +52,16 @@ class Role(models.Model):
 
 
 class ApiToken(AbstractAuthToken):
-    """A hashed, expiring token of a person or a node agent. `scopes` limits what it may be used for; empty: all its
-    user may."""
+    """A hashed, expiring token of a person or a node agent. It may never do more than its user; what is not empty
+    narrows it further."""
 
     name = models.CharField(max_length=100, blank=True)
-    scopes = models.JSONField(default=list, blank=True)
+    scopes = models.JSONField(default=list, blank=True, help_text="read, write, agent. Empty: all its user may.")
+    roles = models.JSONField(default=list, blank=True, help_text="Only these of its user's roles count. Empty: all.")
+    namespaces = models.JSONField(default=list, blank=True, help_text="Only these namespaces. Empty: all.")
+    networks = models.JSONField(
+        default=list, blank=True, help_text="Networks it may be used from, as 10.0.0.0/8. Empty: all."
+    )
 
 
 class IdempotencyKey(models.Model):
@@ -66,7 +71,7 @@ class IdempotencyKey(models.Model):
     key = models.CharField(max_length=128)
     request_hash = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField()
-    body = models.JSONField(default=dict)
+    body = models.JSONField(default=dict, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,19 +1,12 @@
-"""Who may do what where, and the tokens that act for people and node agents."""
+"""Who may do what where: roles of people and groups."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 from django.contrib.auth.models import Group
 
 from accounting import ledger
-from accounting.models import ApiToken, Namespace, Role, Tenant, User
+from accounting.models import Namespace, Role, Tenant, User
 from accounting.services import edits, errors
-
-AGENT = "agent"
-"""Scope of a node agent's token: reports only."""
-
-SCOPES = (AGENT, "read", "write")
 
 
 def role_grant(
@@ -55,37 +48,6 @@ def role_revoke(*, role_id: int, reason: str, actor: str = "") -> None:
         if row is None:
             raise errors.InvalidInput("role", "is gone already")
         entry.record("role", row.pk, role=row.role, who=str(row.user or row.group), deleted=True, reason=reason)
-        row.delete()
-
-
-def token_create(
-    *, user: str, name: str = "", scopes: list[str] | None = None, lives_s: int | None = None, actor: str = ""
-) -> tuple[ApiToken, str]:
-    """A new token of this user, and its text, which is shown once and stored only as a hash. Raises InvalidInput."""
-    owner = User.objects.filter(username=user, is_active=True).first()
-    if owner is None:
-        raise errors.InvalidInput("user", f"there is no active user {user}")
-    unknown = sorted(set(scopes or ()) - set(SCOPES))
-    if unknown:
-        raise errors.InvalidInput("scopes", f"unknown: {', '.join(unknown)}; known are {', '.join(SCOPES)}")
-    if lives_s is not None and lives_s <= 0:
-        raise errors.InvalidInput("lives_s", "must be positive, or empty for a token without end")
-    with ledger.transaction(cause="token_create", actor=actor) as entry:
-        row, text = ApiToken.objects.create(
-            owner, expiry=timedelta(seconds=lives_s) if lives_s else None, name=name[:100], scopes=scopes or []
-        )
-        entry.record("token", row.token_key, user=user, name=name[:100], scopes=scopes or [])
-    return row, text
-
-
-def token_revoke(*, digest: str, reason: str, actor: str = "") -> None:
-    """End a token at once. Raises InvalidInput."""
-    reason = edits.reason_checked(reason)
-    with ledger.transaction(cause="token_revoke", actor=actor) as entry:
-        row = ApiToken.objects.select_related("user").filter(digest=digest).first()
-        if row is None:
-            raise errors.InvalidInput("token", "is gone already")
-        entry.record("token", row.token_key, user=row.user.get_username(), deleted=True, reason=reason)
         row.delete()
 
 

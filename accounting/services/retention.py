@@ -11,6 +11,7 @@ from accounting.models import (
     Clock,
     DeniedAsk,
     Finding,
+    IdempotencyKey,
     Journal,
     Measurement,
     Pod,
@@ -33,6 +34,7 @@ def retention_run() -> int:
     dropped += _told(cluster, now - timedelta(days=settings.trace_keep_days))
     dropped += _refusals(cluster, now - timedelta(hours=1))
     dropped += _accesses(cluster, now - timedelta(days=settings.journal_keep_days))
+    dropped += IdempotencyKey.objects.filter(created_at__lt=now - timedelta(days=1)).delete()[0]
     return dropped + journal_prune(days=settings.journal_keep_days) + _pods(days=settings.trace_keep_days)
 
 

@@ -8,7 +8,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from accounting.models import AccessRecord, User
-from accounting.services import access_log, namespaces, people
+from accounting.services import access_log, namespaces, people, tokens
 from tests.accounting import flow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -50,7 +50,7 @@ def test_a_wrong_password_is_one_row_however_often(client: Client) -> None:
 
 
 def test_a_token_is_kept_once_an_hour() -> None:
-    _, text = people.token_create(user="vera", name="pipeline", scopes=["read"])
+    _, text = tokens.token_create(user="vera", name="pipeline", bounds=tokens.Bounds(scopes=("read",)))
     client = Client(headers={"authorization": f"Bearer {text}"})
     for _ in range(3):
         assert client.get("/api/v1/nodes").status_code == 200

@@ -13,7 +13,7 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from accounting import models
-from accounting.services import people
+from accounting.services import tokens
 from tests.accounting import rows
 from tests.accounting.rows import Given
 
@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def run(live_server: LiveServer, transactional_db: None) -> Run:
     models.User.objects.create_superuser("root")
-    _, token = people.token_create(user="root")
+    _, token = tokens.token_create(user="root")
     rows.node(count=1)
     rows.pod("user", namespace="cv", shares=[Given(memory_mib=20000)])
     rows.pod("train", state="waiting", shares=(), asks=rows.requests.DeviceRequest("NVIDIA", 1, 8000, None, 20))

@@ -32,6 +32,7 @@ from accounting.services import (
     people,
     prices,
     releases,
+    tokens,
 )
 from tests.accounting import rows
 from tests.accounting.changes import CARD, WHY, one_change, refused, same_view
@@ -210,14 +211,16 @@ def test_role_of_somebody_or_somewhere_unknown_is_refused(ask: dict[str, str], f
 
 
 def test_token_is_stored_as_a_hash_and_can_be_revoked() -> None:
-    row, text = people.token_create(user="ada", name="ci", scopes=["read"], lives_s=60, actor="ada")
+    row, text = tokens.token_create(
+        user="ada", name="ci", bounds=tokens.Bounds(scopes=("read",)), lives_s=60, actor="ada"
+    )
     assert text not in str(ApiToken.objects.values())
-    people.token_revoke(digest=row.digest, **WHY)
+    tokens.token_revoke(digest=row.digest, **WHY)
     assert not ApiToken.objects.exists()
     with refused("scopes"):
-        people.token_create(user="ada", scopes=["everything"])
+        tokens.token_create(user="ada", bounds=tokens.Bounds(scopes=("everything",)))
     with refused("user"):
-        people.token_create(user="bob")
+        tokens.token_create(user="bob")
 
 
 def test_login_link_signs_in_once(ada: User) -> None:

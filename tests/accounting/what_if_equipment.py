@@ -6,7 +6,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from accounting import models
-from accounting.services import people, quotas
+from accounting.services import quotas, tokens
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 from tests.accounting.rows import Given
@@ -28,7 +28,7 @@ spec:
 
 def client_of(user: models.User, scopes: list[str] | None = None) -> APIClient:
     """A script with a token of this user."""
-    _, text = people.token_create(user=user.username, scopes=scopes)
+    _, text = tokens.token_create(user=user.username, bounds=tokens.Bounds(tuple(scopes or ())))
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
     return client
