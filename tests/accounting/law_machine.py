@@ -11,11 +11,12 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 
 from django.core.management import call_command
 
 from accounting import ledger, live_view
-from accounting.models import Clock, NodeLock, Pod, PodState, Quota, Refusal
+from accounting.models import Clock, NodeLiveness, NodeLock, Pod, PodState, Quota, Refusal
 from accounting.services import (
     claims,
     leases,
@@ -92,6 +93,14 @@ class Cluster:
         with contextlib.suppress(errors.NotFound):
             self.api.call("DELETE", f"/api/v1/nodes/{name}")
         self.api.call("POST", "/api/v1/nodes", made)
+
+    @staticmethod
+    def fall_silent(name: str) -> None:
+        """Nothing was heard of the node's plugin for an hour."""
+        long_ago = ledger.database_time() - timedelta(hours=1)
+        NodeLiveness.objects.filter(node__name=name).update(
+            first_seen_at=long_ago, handshake_at=None, lease_at=None, report_at=None
+        )
 
     def pods(self) -> dict[str, Object]:
         """Name → pod, as the API server has them now."""

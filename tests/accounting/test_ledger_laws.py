@@ -253,6 +253,8 @@ class Ledger(RuleBasedStateMachine):
                 self.world.api.call("DELETE", f"/api/v1/nodes/{name}")
         else:
             self.world.add_node(name, allocatable=0 if how == "no plugin" else 3, healthy=how != "sick")
+        if how == "no plugin":
+            self.world.fall_silent(name)
         if seen:
             self.world.run(0, lambda: self.world.tick("nodes"))
 
