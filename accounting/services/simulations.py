@@ -23,6 +23,7 @@ from hami_platform.domain.errors import ConfigError
 from hami_platform.domain.vendors.base import DeviceConfig, Vendor
 from hami_platform.domain.view import View
 from hami_platform.domain.what_if import Ask
+from hami_platform.kube import objects
 
 MANIFEST_MAX = 256 * 1024
 MOST_COPIES = 64
@@ -102,7 +103,7 @@ def from_text(text: str, namespace: str = "") -> Submitted:
     found = next((pod for one in documents for pod in _pods(one)), None)
     if found is None:
         raise InvalidInput("manifest", "there is no pod in it, and nothing with a pod template")
-    return from_object(found, namespace)
+    return from_object(found, namespace, field="manifest")
 
 
 class _Plain(yaml.SafeLoader):
@@ -134,9 +135,13 @@ def _pods(document: Any) -> Iterator[dict[str, Any]]:
                 yield {**pod, "metadata": {"namespace": own, **(inner or {})}}
 
 
-def from_object(pod: Mapping[str, Any], namespace: str = "") -> Submitted:
-    """A pod object. One that a cluster has made already is read as its controller would make it anew."""
+def from_object(pod: Mapping[str, Any], namespace: str = "", *, field: str = "pod") -> Submitted:
+    """A pod object. One that a cluster has made already is read as its controller would make it anew.
+
+    Raises InvalidInput, about `field`, for what is no pod.
+    """
     config = device_config()
+    _refuse_what_is_no_pod(pod, field)
     metadata = pod.get("metadata")
     own = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     where = namespace or (own if isinstance(own, str) else "") or DEFAULT_NAMESPACE
@@ -148,6 +153,14 @@ def from_object(pod: Mapping[str, Any], namespace: str = "") -> Submitted:
     if verdict.unmanaged:
         return Submitted(where, None, sentences.phrase("Another scheduler places it: the platform would not touch it."))
     return Submitted(where, None, sentences.phrase("It asks for no device: the platform would not touch it."))
+
+
+def _refuse_what_is_no_pod(pod: Mapping[str, Any], field: str) -> None:
+    """The API server never shows admission a pod whose fields have other types."""
+    try:
+        objects.decode(json.dumps(pod).encode(), objects.Pod)
+    except (objects.Undecodable, ValueError, RecursionError) as fault:
+        raise InvalidInput(field, f"not a pod: {fault}") from fault
 
 
 def _settings() -> admission.AdmissionSettings:
