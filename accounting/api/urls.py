@@ -19,6 +19,7 @@ from accounting.api import (
     scopes,
     simulate,
     tokens,
+    usage,
 )
 
 app_name = "api"
@@ -48,6 +49,9 @@ urlpatterns = [
     path("v1/quotas", quotas.QuotasEndpoint.as_view(), name="quotas"),
     path("v1/quotas/<int:quota_id>", quotas.QuotaEndpoint.as_view(), name="quota"),
     path("v1/measurements", measurements.MeasurementsEndpoint.as_view(), name="measurements"),
+    path("v1/usage", usage.UsageEndpoint.as_view(), name="usage"),
+    path("v1/prices", usage.PricesEndpoint.as_view(), name="prices"),
+    path("v1/prices/<int:price_id>", usage.PriceEndpoint.as_view(), name="price"),
     path("v1/traces", records.TracesEndpoint.as_view(), name="traces"),
     path("v1/findings", records.FindingsEndpoint.as_view(), name="findings"),
     path("v1/journal", records.JournalEndpoint.as_view(), name="journal"),

@@ -12,9 +12,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
+from accounting.api import tables
 from accounting.pages import charts
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, spreadsheets, trends, usage_report, windows
+from accounting.selectors import access, trends, usage_report, windows
 from accounting.selectors.usage_report import Line, Report, Scope
 from hami_platform.domain.view import View
 
@@ -70,18 +71,15 @@ def _window(request: HttpRequest) -> tuple[windows.Window, str]:
 
 def scope_of(request: HttpRequest, view: View, reach: access.Reach) -> Scope:
     """What is asked about. Raises PermissionDenied for a namespace or tenant that the reader may not see."""
-    named = {name: request.GET.get(name, "").strip() for name in ("namespace", "tenant", "model")}
-    if named["namespace"] and not reach.sees(named["namespace"]):
-        raise PermissionDenied(f"You have no role in the namespace {named['namespace']}.")
-    known = {row.name: row.id for row in view.tenants.values()}
-    if named["tenant"] and not reach.sees_tenant(known.get(named["tenant"], 0)):
-        raise PermissionDenied(f"You have no role in the tenant {named['tenant']}.")
-    return Scope(**named)
+    scope = Scope(**{name: request.GET.get(name, "").strip() for name in ("namespace", "tenant", "model")})
+    if why := usage_report.beyond(view, reach, scope):
+        raise PermissionDenied(why)
+    return scope
 
 
 def csv_answer(view: View, report: Report) -> HttpResponse:
     """The whole report, a line for each holder and currency."""
-    lines = spreadsheets.csv_lines(COLUMNS, _cells(view, report))
+    lines = tables.lines((dict(zip(COLUMNS, row, strict=True)) for row in _cells(view, report)), COLUMNS)
     answer = HttpResponse(lines, content_type="text/csv; charset=utf-8")
     name = f"usage-{report.by}-{report.window.since:%Y-%m-%d}-{report.window.last_day:%Y-%m-%d}.csv"
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -91,18 +89,9 @@ def csv_answer(view: View, report: Report) -> HttpResponse:
 def _cells(view: View, report: Report) -> Iterator[list[Any]]:
     days = [report.window.since.date().isoformat(), report.window.last_day.isoformat()]
     for line in report.lines:
-        yield from _rows(line, [*days, *_holder(view, report.by, line.parts)])
+        yield from _rows(line, [*days, *usage_report.holder(view, report.by, line.parts).values()])
     if report.idle is not None:
         yield from _rows(report.idle, [*days, "", "(idle)", "", "", ""])
-
-
-def _holder(view: View, by: str, parts: tuple[str, ...]) -> list[str]:
-    """Tenant, namespace, owner, vendor, model: what is known of a line's holder."""
-    if by == "tenant":
-        return [parts[0], "", "", "", ""]
-    if by == "model":
-        return ["", "", "", *parts]
-    return [usage_report.tenant_of(view, parts[0]), *parts, *[""] * (4 - len(parts))]
 
 
 def _rows(line: Line, first: list[str]) -> Iterable[list[Any]]:

@@ -121,6 +121,27 @@ def summed_at() -> datetime | None:
     return lease.values_list("succeeded_at", flat=True).first()
 
 
+def beyond(view: View, reach: Reach, scope: Scope) -> str:
+    """Why the reader may not ask about this; empty: he may."""
+    if scope.namespace and not reach.sees(scope.namespace):
+        return f"You have no role in the namespace {scope.namespace}."
+    known = {row.name: row.id for row in view.tenants.values()}
+    if scope.tenant and not reach.sees_tenant(known.get(scope.tenant, 0)):
+        return f"You have no role in the tenant {scope.tenant}."
+    return ""
+
+
+def holder(view: View, by: str, parts: Parts) -> dict[str, str]:
+    """Tenant, namespace, owner, vendor and model of a line: what is known of them."""
+    found = dict.fromkeys(("tenant", "namespace", "owner", "vendor", "model"), "")
+    if by == "tenant":
+        return found | {"tenant": parts[0]}
+    if by == "model":
+        return found | {"vendor": parts[0], "model": parts[1]}
+    owner = parts[1] if by == "owner" else ""
+    return found | {"tenant": tenant_of(view, parts[0]), "namespace": parts[0], "owner": owner}
+
+
 def tenant_of(view: View, namespace: str) -> str:
     """The tenant that a namespace belongs to now; empty: none."""
     row = view.namespaces.get(namespace)
