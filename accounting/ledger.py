@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = ["Entry", "Fenced", "LedgerUnavailable", "breaker", "cluster_id", "dat
 
 WATCHER = "watcher"
 _PAUSED_TOO_LONG = "25P03"  # source: PostgreSQL 15, appendix A, idle_in_transaction_session_timeout
+_WAITED_TOO_LONG, _TURNS = "55P03", 3  # the same, lock_not_available; how often one waits
 
 
 class Fenced(Exception):
@@ -164,8 +165,8 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None, gather
     breaker.check()
     depth = len(connection.atomic_blocks)
     try:
-        with db.atomic():
-            entry = _take_clock(cause, actor, fence)
+        with ExitStack() as block:
+            entry = _begun(block, cause, actor, fence)
             entry.depth, entry.gathers = depth, gather
             _local.entry = entry
             try:
@@ -192,6 +193,31 @@ def _nested(running: Entry) -> Iterator[Entry]:
         raise
     finally:
         running.gathers = gathers
+
+
+def _begun(block: ExitStack, cause: str, actor: str, fence: int | None) -> Entry:
+    """The transaction, which ends with the block, once it has the Clock. In a long queue that moves it waits again."""
+    turns = _TURNS
+    while True:
+        try:
+            with ExitStack() as attempt:
+                attempt.enter_context(db.atomic())
+                entry = _take_clock(cause, actor, fence)
+                block.push(attempt.pop_all())
+                return entry
+        except OperationalError as fault:
+            turns -= 1
+            if not turns or connection.in_atomic_block or not _queue_moves(fault):
+                raise
+
+
+def _queue_moves(fault: OperationalError) -> bool:
+    """Whether the Clock was not had in time although whoever has it now goes on."""
+    if getattr(fault.__cause__, "sqlstate", "") != _WAITED_TOO_LONG:
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(_RESTS_SQL, (cluster_id(), env.current().lock_timeout_s / 2))
+        return cursor.fetchone() is None
 
 
 def _take_clock(cause: str, actor: str, fence: int | None) -> Entry:
@@ -234,16 +260,19 @@ def journal_since(cluster: int, revision: int) -> list[tuple[int, str, str, str]
     return found
 
 
-# -- Statements of every transaction and every refresh, written out: making them anew each time costs more than running
-# -- them. PostgreSQL takes several at once, each with a snapshot of its own, so that what follows a lock sees what was
-# -- committed before it was given.
+# -- Statements of every transaction and refresh, written out: making them anew costs more. PostgreSQL takes several at
+# -- once, each with a snapshot of its own, so that what follows a lock sees what was committed before it was given.
 
 _CLOCK = ("id", "cluster_id", "revision", "tag", "incarnation", "compared", "pruned_through")
 _CLOCK_SQL = f"SELECT {', '.join(_CLOCK)} FROM {Clock._meta.db_table} WHERE cluster_id = %s"  # noqa: S608
-# The wait for a row is two waits, for the right to be next and then for the row, and PostgreSQL allows lock_timeout for
-# each: a stopped process's second waiter got the Clock after its first one had given up, and the others lost twice as
-# long. Whoever comes through here waits once, in the order of arrival, and finds the row free.
+# The wait for a row is two waits, each with lock_timeout of its own: a stopped process's second waiter outlasted its
+# first, got the Clock, and the others lost twice as long. Here everybody waits once, in the order of arrival.
 _TURN_WAIT_SQL = "SELECT pg_advisory_xact_lock(1751215465, %s)"  # the first number is "hami" in ASCII
+_RESTS_SQL = (
+    "SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted"
+    " AND l.classid = 1751215465 AND l.objid = %s AND a.datname = current_database()"
+    " AND a.state_change < clock_timestamp() - %s * interval '1 second'"
+)
 _NOW = {"postgresql": "SELECT clock_timestamp()", "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"}
 _SINCE = (
     f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
@@ -350,8 +379,7 @@ def _probe() -> None:
 
 
 def dead_drop() -> None:
-    """Look at every connection that this process keeps, and drop those whose server has ended: else one call after the
-    other would meet one of them."""
+    """Drop kept connections whose server has ended: else one call after the other would meet one of them."""
     pool = getattr(connection, "pool", None)  # PostgreSQL's
     if pool is not None and not pool.closed:
         pool.check()

@@ -44,6 +44,7 @@ def at_once(many: int, ask: Callable[[int], T]) -> list[T]:
                 try:
                     return ask(number)
                 except ledger.LedgerUnavailable:
+                    connection.close()  # the probe needs one
                     until(lambda: not ledger.breaker.why, "the ledger is back")
         finally:
             connection.close()
@@ -127,12 +128,18 @@ def test_100_admissions_with_quota_for_7() -> None:
     flow.view_is_true()
 
 
+def take_clock(session: psycopg.Connection) -> None:
+    """As a process does that stops then."""
+    session.execute(ledger._TURN_WAIT_SQL.encode(), (ledger.cluster_id(),))
+    session.execute("SELECT 1 FROM accounting_clock FOR UPDATE")
+
+
 @pytest.mark.only("postgresql")
 def test_a_stopped_holder_of_the_clock_stops_nobody_else(django_assert_num_queries: Callable[..., object]) -> None:
     """It holds the lock all the time: that the others get an answer at all is what counts."""
     flow.cluster()
     with psycopg.connect(database_url()) as stopped:
-        stopped.execute("SELECT 1 FROM accounting_clock FOR UPDATE")
+        take_clock(stopped)
         with pytest.raises(ledger.LedgerUnavailable, match="lock timeout"):
             flow.admit(kube_objects.pod("first", mem=1000))
         with django_assert_num_queries(0), pytest.raises(ledger.LedgerUnavailable):  # type: ignore[attr-defined]
@@ -147,7 +154,7 @@ def test_a_process_that_stops_inside_a_ledger_transaction_loses_it() -> None:
     flow.cluster()
     stopped = psycopg.connect(database_url(), options="-c idle_in_transaction_session_timeout=1500")
     try:
-        stopped.execute("SELECT 1 FROM accounting_clock FOR UPDATE")
+        take_clock(stopped)
         with pytest.raises(ledger.LedgerUnavailable):
             flow.admit(kube_objects.pod("first", mem=1000))
         until(lambda: not ledger.breaker.why, "closed by itself, nobody released anything")
@@ -180,6 +187,30 @@ def test_whoever_waits_for_the_clock_waits_for_one_lock_alone() -> None:
         kinds = {kind for _ in range(20) for (kind,) in other.execute(waits).fetchall()}
         held.set()
     assert kinds == {"advisory"}
+
+
+@pytest.mark.only("postgresql")
+def test_a_queue_that_moves_is_waited_in_again_and_denies_nobody() -> None:
+    """Each of three holds the Clock for longer than half of one wait's patience, and does something all the time."""
+    flow.cluster()
+    gate = threading.Barrier(4)
+
+    def busy() -> None:
+        gate.wait(30)
+        with ledger.transaction(cause="test"), connection.cursor() as cursor:
+            for _ in range(12):
+                cursor.execute("SELECT pg_sleep(0.05)")
+
+    def ask() -> claims.ClaimAnswer:
+        gate.wait(30)
+        return flow.admit(kube_objects.pod("p", mem=1000))
+
+    with futures.ThreadPoolExecutor(4) as pool:
+        works = [pool.submit(alone, work) for work in (busy, busy, busy)]
+        assert pool.submit(alone, ask).result(60).granted
+        for one in works:
+            one.result(60)
+    assert not ledger.breaker.why
 
 
 def alone(work: Callable[[], T]) -> T:
