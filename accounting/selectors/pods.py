@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.utils.translation import gettext
+
 from accounting import ledger
 from accounting.models import DeniedAsk, Refusal
 from accounting.selectors import holders
@@ -142,7 +144,7 @@ def refusals_of(pods: Iterable[PodRow]) -> dict[str, Refusal]:
 def request_text(request: PodRequest) -> str:
     """`2 × 10 240 MiB · 30 %` for each container that asks."""
     parts = [ask_text(ask) for container in request.containers for ask in container.devices]
-    return " + ".join(parts) or "nothing"
+    return " + ".join(parts) or gettext("nothing")
 
 
 def ask_text(ask: DeviceRequest) -> str:
@@ -151,9 +153,9 @@ def ask_text(ask: DeviceRequest) -> str:
     if ask.memory_mib > 0:
         parts.append(f"{grouped(ask.memory_mib)} MiB")
     elif ask.memory_percent is not None:
-        parts.append(f"{ask.memory_percent} % of memory")
+        parts.append(gettext("%(n)s %% of memory") % {"n": ask.memory_percent})
     if ask.core_percent:
-        parts.append(f"· {ask.core_percent} % of cores")
+        parts.append("· " + gettext("%(n)s %% of cores") % {"n": ask.core_percent})
     return f"{' '.join(parts)} {ask.vendor}" if len(parts) > 1 else f"{ask.count} × {ask.vendor}"
 
 
@@ -167,11 +169,13 @@ def _line(pod: PodRow, refusals: Mapping[str, Refusal]) -> PodLine:
         return PodLine(pod)
     refusal = refusals.get(pod.uid) if pod.uid else None
     if not pod.uid:
-        return PodLine(pod, "creating", "Admitted; its pod has not been seen yet.")
+        return PodLine(pod, "creating", gettext("Admitted; its pod has not been seen yet."))
     if pod.gated:
         return PodLine(
-            pod, "ResourceQuotaNotFit", "Waits for quota: it carries the scheduling gate until there is room."
+            pod,
+            "ResourceQuotaNotFit",
+            gettext("Waits for quota: it carries the scheduling gate until there is room."),
         )
     if refusal is None:
-        return PodLine(pod, NOT_ASKED, "The scheduler has not asked about it since it was admitted.")
+        return PodLine(pod, NOT_ASKED, gettext("The scheduler has not asked about it since it was admitted."))
     return PodLine(pod, refusal.reason or "refused", refusal.summary, refusal.never_fits)
