@@ -5,7 +5,19 @@ from __future__ import annotations
 from django.urls import path
 from django.views.i18n import set_language
 
-from accounting.pages import login, overview, pending, quota_form, records, simulation, tenancy, usage, waste, workloads
+from accounting.pages import (
+    login,
+    overview,
+    pending,
+    quota_form,
+    records,
+    simulation,
+    tenancy,
+    tokens,
+    usage,
+    waste,
+    workloads,
+)
 
 app_name = "console"
 
@@ -31,6 +43,7 @@ urlpatterns = [
     path("health", records.health_page, name="health"),
     path("settings", records.settings_page, name="settings"),
     path("activity", records.changes, name="activity"),
+    path("tokens", tokens.own_tokens, name="tokens"),
     path("language", set_language, name="language"),
     path("login/<str:secret>", login.login_link, name="login-link"),
 ]
