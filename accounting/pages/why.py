@@ -63,6 +63,7 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
         ],
         "reasons": [one | {"words": reasons.words(one["code"])} for one in data["reasons"]],
         "nodes": nodes,
+        "preempts": any(step["kind"] == "preempt" for fix in data["fixes"] for step in fix["steps"]),
         "nodes_left_out": data["candidates"] - len(nodes),
         "fixes": [
             fix | {"steps": [step | {"who": reasons.ROLES[step["role"]]} for step in fix["steps"]]}

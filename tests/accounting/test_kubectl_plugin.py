@@ -49,12 +49,15 @@ def test_it_answers_as_the_command_does(run: Run) -> None:
     manifest = '{"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}'
     assert run("simulate", "-", text=manifest)[0] == 1
     assert run("simulate", "--memory", "4000", "-n", "nlp")[0] == 0
+    code, text = run("simulate", "--drain", "n1")
+    assert (code, "homeless: cv/user  0/1 nodes: 1 CardCordoned" in text) == (1, True), text
 
 
 def test_bad_input_is_exit_code_2(run: Run) -> None:
     for arguments, environ, said in (
         (("why", "nobody"), {}, "no live pod"),
-        (("simulate",), {}, "either a file or amounts"),
+        (("simulate",), {}, "name a file"),
+        (("simulate", "-", "--memory", "1"), {}, "either a file or amounts"),
         (("simulate", "/nowhere"), {}, "No such file"),
         (("why", "train"), {"HAMI_TOKEN": ""}, "HAMI_TOKEN"),
         (("why", "train"), {"HAMI_TOKEN": "wrong"}, "error:"),

@@ -107,6 +107,16 @@ def test_pending_polls_cost_nothing_while_nothing_changes(desk: Client) -> None:
     assert desk.get(reverse("console:pending"), {"after": after[1]}, HTTP_HX_REQUEST="true").status_code == 204
 
 
+def test_who_must_preempt_is_said(desk: Client) -> None:
+    busy()
+    query = {"namespace": "nlp", "memory_mib": "9000", "priority": "7"}
+    page = text(desk.get(reverse("console:simulate"), query))
+    assert "Delete cv/user, of lower priority: it holds 20 000 MiB on n1." in page
+    assert "kubectl delete pod user -n cv" in page
+    assert "preempts nobody" in page
+    assert "preempts nobody" not in text(desk.get(reverse("console:simulate"), query | {"priority": "0"}))
+
+
 def test_a_pod_is_simulated_from_the_address(desk: Client) -> None:
     busy()
     page = text(desk.get(reverse("console:simulate"), {"namespace": "nlp", "memory_mib": "4000", "devices": "1"}))
