@@ -64,6 +64,7 @@ format: $(STAMP) ## Format the code and mend what can be mended
 docs: $(STAMP) ## Write the pages and manifests that are made from code
 	$(BIN)/python -m scripts.configuration
 	$(BIN)/python -m scripts.manifests
+	$(BIN)/python manage.py spectacular --file docs/openapi.yaml --fail-on-warn
 
 .PHONY: control-plane
 control-plane: $(STAMP) ## Build etcd, Kubernetes and kwok for the tests, once per version (needs Go)

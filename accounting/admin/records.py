@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
 
 from accounting.admin.console import ReadAdmin, site
 from accounting.models import AccessRecord, DeniedAsk, Finding, Journal, Trace
+from accounting.selectors import access
 
 
 @admin.register(Journal, site=site)
@@ -46,8 +49,14 @@ class FindingAdmin(ReadAdmin):
 
 @admin.register(AccessRecord, site=site)
 class AccessRecordAdmin(ReadAdmin):
-    """Sign-ins, tokens in use, and refused changes."""
+    """Sign-ins, tokens in use, and refused changes: for operators and auditors."""
 
     list_display = ("at", "kind", "who", "how", "what", "address", "times")
     list_filter = ("kind",)
     search_fields = ("who", "what", "address")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return access.reach_for(request).audits
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return access.reach_for(request).audits

@@ -196,6 +196,7 @@ def test_access_records_are_for_operators_and_auditors() -> None:
         people.role_grant(role=role, user=role, reason="test")
         answer = person(role).get("/api/v1/access?format=csv")
         assert answer.status_code == status, role
+        assert person(role).get("/admin/accounting/accessrecord/").status_code == status, role
         if status == 200:
             assert b"alphas-root" in b"".join(answer.streaming_content)  # type: ignore[attr-defined]
 
