@@ -50,6 +50,14 @@ class Ground:
 
 def ground(size: Size, name: str, folder: Path, database_url: str, kubeconfig: Path) -> Ground:
     """Fill an empty database."""
+    made = empty_ground(size, name, folder, database_url, kubeconfig)
+    fill = [sys.executable, "-m", "tests.perf.fill", *map(str, size)]
+    subprocess.run(fill, cwd=ROOT, env=made.environment, check=True)
+    return made
+
+
+def empty_ground(size: Size, name: str, folder: Path, database_url: str, kubeconfig: Path) -> Ground:
+    """A database with tables and nothing in them."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HAMI_")} | {
         "DJANGO_SETTINGS_MODULE": "hami_platform.settings",
         "HAMI_STATE_DIR": str(folder),
@@ -58,8 +66,6 @@ def ground(size: Size, name: str, folder: Path, database_url: str, kubeconfig: P
         "HAMI_KUBECONFIG": str(kubeconfig),
     }
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
-    fill = [sys.executable, "-m", "tests.perf.fill", *map(str, size)]
-    subprocess.run(fill, cwd=ROOT, env=environment, check=True)
     return Ground(size, name, environment)
 
 
@@ -105,7 +111,7 @@ class Listener:
 
 
 @contextlib.contextmanager
-def listener(role: str, over: Ground) -> Iterator[Listener]:
+def listener(role: str, over: Ground, *, within_s: float = 120) -> Iterator[Listener]:
     """A listener of this role once it is ready."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -116,14 +122,14 @@ def listener(role: str, over: Ground) -> Iterator[Listener]:
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet) as process:
         served = Listener(port, process.pid, tls=role == "webhook")
         try:
-            _ready(served)
+            _ready(served, within_s)
             yield served
         finally:
             process.terminate()
 
 
-def _ready(served: Listener) -> None:
-    until = time.monotonic() + 120
+def _ready(served: Listener, within_s: float) -> None:
+    until = time.monotonic() + within_s
     while True:
         with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(served.connect()) as one:
             one.request("GET", "/readyz")

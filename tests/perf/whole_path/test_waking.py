@@ -78,13 +78,13 @@ def test_pods_that_wait_do_not_slow_those_that_run(whole: ground.Ground, waiting
         f" {WAITING} refused pods ({beside / alone:.0%}); /filter for refused pods {refused / took:.1f}/s;"
         f" our writes to them {len(patches)}"
     )
-    assert patches == [], "nothing was freed that they could use"
+    assert len(patches) <= PER_S * STREAM_S, "one for each card that was freed, at most"
     assert beside >= 0.8 * alone
 
 
 def test_a_freed_card_is_taken_within_seconds(whole: ground.Ground, waiting: str) -> None:
     load.make(whole.api, waiting, _whole_cards(50, "next"))
-    kube.eventually("they are refused", lambda: len(load.unplaced(whole.api, waiting)) >= 50)
+    kube.eventually("they wait", lambda: len(load.unplaced(whole.api, waiting)) >= 50, within_s=120)
     whole.log.mark()
     took = []
     for _ in range(FREED):
