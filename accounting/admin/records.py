@@ -1,14 +1,17 @@
-"""What happened and what was found: journal, decisions, denied asks, findings. Read only."""
+"""What happened and what was found: journal, decisions, denied asks, findings. Only findings can be settled."""
 
 from __future__ import annotations
 
-from django.contrib import admin
-from django.db.models import Model
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from accounting.admin.console import ReadAdmin, site
+from accounting import ledger
+from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, reason_of, site
 from accounting.models import AccessRecord, DeniedAsk, Finding, Journal, Trace
-from accounting.selectors import access
+from accounting.selectors import access, finding_words
+from accounting.services import findings
+from accounting.services.errors import InvalidInput
 
 
 @admin.register(Journal, site=site)
@@ -42,9 +45,33 @@ class DeniedAskAdmin(ReadAdmin):
 class FindingAdmin(ReadAdmin):
     """Drift between the ledger and the cluster."""
 
-    list_display = ("last_seen_at", "kind", "subject", "message", "repaired_at", "repair")
+    action_form = ReasonActionForm
+    actions = ("settle",)
+    list_display = ("last_seen_at", "kind", "subject", "message", "mends", "repaired_at", "repair")
     list_filter = ("kind", ("repaired_at", admin.EmptyFieldListFilter))
     search_fields = ("subject", "message")
+
+    @admin.display(description="what mends it")
+    def mends(self, row: Finding) -> str:
+        """By kind."""
+        return finding_words.told(row).mends
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Who may settle."""
+        return access.reach_for(request).operates
+
+    @admin.action(description="Settle: dealt with, with the reason given", permissions=("operate",))
+    def settle(self, request: HttpRequest, queryset: QuerySet[Finding]) -> None:
+        """Close the chosen ones, all or none."""
+        chosen = list(queryset.values_list("pk", flat=True))
+        try:
+            with ledger.transaction(cause="findings_settle", actor=actor_of(request)):
+                for pk in chosen:
+                    findings.finding_settle(finding_id=pk, reason=reason_of(request), actor=actor_of(request))
+        except InvalidInput as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+        else:
+            self.message_user(request, f"{len(chosen)} settled.", messages.SUCCESS)
 
 
 @admin.register(AccessRecord, site=site)

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 from import_export import fields, resources, results, widgets
 
-from accounting import ledger
+from accounting import amounts, ledger
 from accounting.models import Namespace, Quota, Tenant
 from accounting.services import quotas
 from accounting.services.errors import InvalidInput
@@ -85,6 +85,18 @@ class ByName(widgets.Widget):
         return value.name if value is not None else ""
 
 
+class Mib(widgets.IntegerWidget):
+    """MiB; a quantity of something else is answered with the number that was meant."""
+
+    def clean(self, value: Any, row: Any = None, **kwargs: Any) -> int | None:
+        """The number. Raises ValueError."""
+        try:
+            found: int | None = super().clean(value, row, **kwargs)
+        except (ValueError, ArithmeticError) as fault:
+            raise ValueError(amounts.hinted(value) or str(fault)) from fault
+        return found
+
+
 class QuotaResource(LedgerResource):
     """One line a quota: scope, name, limits (empty is none, 0 is nothing), which devices count, and the reason."""
 
@@ -95,6 +107,17 @@ class QuotaResource(LedgerResource):
         model = Quota
         fields = ("namespace", "tenant", "name", *Quota.LIMITS, "vendor", "model_pattern", "reason")
         import_id_fields = ("namespace", "tenant", "name")
+
+    def before_import(self, dataset: Any, **kwargs: Any) -> None:
+        """A table may leave out the scope that none of its lines has, and the name where it is the usual one."""
+        for column, usual in (("namespace", ""), ("tenant", ""), ("name", "default")):
+            if column not in (dataset.headers or ()):
+                dataset.append_col([usual] * len(dataset), header=column)
+
+    @classmethod
+    def widget_from_django_field(cls, f: Any, default: Any = widgets.Widget) -> Any:
+        """As usual, but for memory."""
+        return Mib if f.name.endswith("_mib") else super().widget_from_django_field(f, default)
 
     def get_instance(self, instance_loader: Any, row: Any) -> Quota | None:
         """The quota of this name in this scope."""

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -14,11 +15,13 @@ from import_export import tmp_storages
 from import_export.admin import ImportExportMixin
 from import_export.formats import base_formats
 
+from accounting import amounts, live_view
 from accounting.admin.console import HistoryAdmin, ReadAdmin, ReasonForm, actor_of, site
 from accounting.admin.resources import QuotaResource
 from accounting.models import Namespace, NativeQuota, Quota, Tenant
-from accounting.selectors import access
-from accounting.services import namespaces, quotas, tenants
+from accounting.selectors import access, native_beside, quota_conflict
+from accounting.services import namespaces, quota_preview, quotas, tenants
+from accounting.services.errors import InvalidInput, Outdated
 from hami_platform.domain.quota import Limits, Selector
 
 
@@ -74,27 +77,55 @@ class NamespaceAdmin(HistoryAdmin):
         namespaces.namespace_delete(name=row.name, reason=reason, actor=actor_of(request))
 
 
+class Previewed(InvalidInput):
+    """The effect was asked for: it is shown, and nothing is written. Nobody's fault."""
+
+    def __init__(self, effect: quota_preview.Effect) -> None:
+        super().__init__("", "nothing is saved yet: this is what it would do")
+        self.effect = effect
+
+
 class QuotaForm(ReasonForm):
     """Carries the version that the person saw, so that nobody overwrites what they have not read."""
 
     seen_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    back_at = forms.SplitDateTimeField(
+        label="For a while, until",
+        required=False,
+        widget=AdminSplitDateTime,
+        help_text="UTC. Then today's limits come back by themselves.",
+    )
+    conflict: quota_conflict.Conflict | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         stored = Quota.objects.filter(pk=self.instance.pk).values_list("version", flat=True).first()
         self.initial["seen_version"] = stored or 0
+        self.initial["back_at"] = self.instance.returns_at
+
+    def clean(self) -> dict[str, Any]:
+        """After a refusal since somebody else had saved, another save is on top of the newer version."""
+        data = super().clean()
+        if isinstance(self.refusal, Outdated):
+            labels = {name: str(field.label) for name, field in self.fields.items()}
+            labels["returns_at"], entered = labels["back_at"], {**data, "returns_at": data.get("back_at")}
+            self.conflict = quota_conflict.conflict(self.instance, data.get("seen_version") or 0, entered, labels)
+            newer = str(self.conflict.version) if self.conflict else ""
+            self.data = {**dict(self.data.items()), "seen_version": newer}
+        return data
 
 
 @admin.register(Quota, site=site)
 class QuotaAdmin(ImportExportMixin, HistoryAdmin):
-    """Limits of a namespace or a tenant; also as a spreadsheet, imported with a preview."""
+    """Limits of a namespace or a tenant, saved after a look at their effect; also as a table, with a preview."""
 
     resource_classes = (QuotaResource,)
-    formats = (base_formats.CSV,)
+    formats = (base_formats.CSV, base_formats.YAML, base_formats.JSON)
     skip_export_form = True
     tmp_storage_class = tmp_storages.CacheStorage  # another process may answer the confirmation
 
     form = QuotaForm
+    change_form_template = "admin/quota_change_form.html"
     list_display = (
         "__str__",
         "devices",
@@ -116,12 +147,26 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
             {"fields": ("pod_devices", "pod_memory_mib", "pod_core_percent", "device_memory_mib")},
         ),
         ("Which devices count", {"fields": ("vendor", "model_pattern")}),
-        ("When", {"fields": ("valid_from", "valid_until")}),
+        ("When", {"fields": ("valid_from", "valid_until", "back_at")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """A quota stays with its scope."""
         return () if obj is None else ("namespace", "tenant")
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
+        """Memory is entered so that a wrong unit is answered with the right number."""
+        if db_field.name.endswith("_mib"):
+            kwargs |= {"form_class": amounts.MibField, "widget": forms.TextInput}
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        """As usual, with the effect that was asked for, or both versions where somebody else had saved."""
+        refusal = getattr(request, "refusal", None)
+        if isinstance(refusal, Previewed):
+            context |= {"effect": refusal.effect, "errors": None}
+        context["conflict"] = getattr(context["adminform"].form, "conflict", None)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def has_import_permission(self, request: HttpRequest) -> bool:
         """Whoever may change quotas."""
@@ -142,14 +187,21 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
     def write(self, request: HttpRequest, row: Quota, data: dict[str, Any], *, new: bool) -> Model:
         namespace = data["namespace"] if new else row.namespace
         tenant = data["tenant"] if new else row.tenant
+        limits = Limits(**{limit: data[limit] for limit in Quota.LIMITS})
+        selector = Selector(data["vendor"], data["model_pattern"])
+        if "_preview" in request.POST:
+            quotas.limits_checked(limits, ceiling_mib=quotas.ceiling_mib())
+            changed = quota_preview.quota_row(row, limits, selector)
+            raise Previewed(quota_preview.effect(live_view.live().refresh(), changed))
         return quotas.quota_set(
             namespace=namespace.name if namespace else "",
             tenant=tenant.name if tenant else "",
             name=data["name"],
-            limits=Limits(**{limit: data[limit] for limit in Quota.LIMITS}),
-            selector=Selector(data["vendor"], data["model_pattern"]),
+            limits=limits,
+            selector=selector,
             valid_from=data["valid_from"],
             valid_until=data["valid_until"],
+            returns_at=data.get("back_at"),
             reason=data["reason"],
             actor=actor_of(request),
             expected_version=0 if new else data["seen_version"],
@@ -162,7 +214,13 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
 
 @admin.register(NativeQuota, site=site)
 class NativeQuotaAdmin(ReadAdmin):
-    """Limits read from Kubernetes' own ResourceQuota objects."""
+    """Limits read from Kubernetes' own ResourceQuota objects, beside ours."""
 
-    list_display = ("namespace", "object_name", "resource_key", "vendor", "resource", "limit")
+    list_display = ("namespace", "object_name", "resource_key", "vendor", "resource", "limit", "beside_ours")
     search_fields = ("namespace", "object_name")
+
+    @admin.display(description="beside ours")
+    def beside_ours(self, row: NativeQuota) -> str:
+        """What this platform allows of the same, and which of the two refuses first."""
+        view = live_view.live().now
+        return native_beside.beside(view, row.namespace, row.vendor, row.resource, row.limit).words

@@ -12,13 +12,12 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
-from accounting import ledger
+from accounting import amounts, ledger
 from accounting.models import Namespace, Quota, Tenant
-from accounting.pages import preview
 from accounting.pages.shell import console, frame, view_now
-from accounting.selectors import access, freshness
-from accounting.services import namespaces, quotas
-from accounting.services.errors import InvalidInput
+from accounting.selectors import access, freshness, quota_conflict
+from accounting.services import namespaces, quota_preview, quotas
+from accounting.services.errors import InvalidInput, Outdated
 from hami_platform.domain.quota import Limits, Selector
 
 if TYPE_CHECKING:
@@ -31,6 +30,10 @@ def _whole(label: StrOrPromise, help_text: StrOrPromise = "") -> forms.IntegerFi
     return forms.IntegerField(label=label, help_text=help_text, required=False, min_value=0)
 
 
+def _mib(label: StrOrPromise, help_text: StrOrPromise = "") -> forms.IntegerField:
+    return amounts.MibField(label=label, help_text=help_text, required=False, min_value=0)
+
+
 def _moment(label: StrOrPromise, help_text: StrOrPromise = "UTC") -> forms.DateTimeField:
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=AT)
     return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text=help_text)
@@ -39,13 +42,13 @@ def _moment(label: StrOrPromise, help_text: StrOrPromise = "UTC") -> forms.DateT
 class QuotaForm(forms.Form):
     """Limits of one scope. Empty is no limit, 0 is nothing."""
 
-    memory_mib = _whole(lazy("Memory, MiB"), lazy("MiB, not bytes: 16 GiB is 16384."))
+    memory_mib = _mib(lazy("Memory, MiB"), lazy("MiB, not bytes: 16 GiB is 16384."))
     core_percent = _whole(lazy("Cores, %"), lazy("100 is one whole device."))
     devices = _whole(lazy("Shares of devices"))
-    pod_memory_mib = _whole(lazy("Memory of one pod, MiB"))
+    pod_memory_mib = _mib(lazy("Memory of one pod, MiB"))
     pod_core_percent = _whole(lazy("Cores of one pod, %"))
     pod_devices = _whole(lazy("Shares of one pod"))
-    device_memory_mib = _whole(lazy("Memory of one share, MiB"))
+    device_memory_mib = _mib(lazy("Memory of one share, MiB"))
     vendor = forms.CharField(
         label=lazy("Vendor"), max_length=32, required=False, help_text=lazy("Count only this vendor's devices.")
     )
@@ -72,6 +75,14 @@ class QuotaForm(forms.Form):
     def selector(self) -> Selector:
         """Which devices count."""
         return Selector(self.cleaned_data["vendor"], self.cleaned_data["model_pattern"])
+
+    def outdated(self, row: Quota) -> quota_conflict.Conflict | None:
+        """Both versions, after a save that was refused since somebody else had saved; another save is then on top of
+        the newer one."""
+        labels = {name: str(field.label) for name, field in self.fields.items()}
+        found = quota_conflict.conflict(row, self.cleaned_data["version"], self.cleaned_data, labels)
+        self.data = {**dict(self.data.items()), "version": str(found.version) if found else ""}
+        return found
 
 
 @console
@@ -113,16 +124,26 @@ def _edited(request: HttpRequest, row: Quota) -> HttpResponse:
             _("Limits of a tenant are set by operators, those of a namespace by its tenant's admins.")
         )
     form = QuotaForm(request.POST if request.method == "POST" else None, initial=_shown(row) | _proposed(request))
-    found = None
+    found = conflict = None
     if form.is_valid():
         try:
             quotas.limits_checked(form.limits, ceiling_mib=quotas.ceiling_mib())
             if "save" in request.POST:
                 return _saved(request, form, row)
-            found = preview.effect(view_now(), preview.quota_row(row, form.limits, form.selector))
+            found = quota_preview.effect(view_now(), quota_preview.quota_row(row, form.limits, form.selector))
+        except Outdated as refusal:
+            form.add_error(None, refusal.message)
+            conflict = form.outdated(row)
         except InvalidInput as refusal:
             form.add_error(refusal.field if refusal.field in form.fields else None, refusal.message)
-    context = {"form": form, "row": row, "effect": found, "title": str(row), "reach": access.reach_for(request)}
+    context = {
+        "form": form,
+        "row": row,
+        "effect": found,
+        "conflict": conflict,
+        "title": str(row),
+        "reach": access.reach_for(request),
+    }
     return render(
         request, "console/quota_form.html", context | {"freshness": freshness.freshness(view_now())} | frame("quotas")
     )

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from accounting import ledger
 from accounting.models import Finding
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity, freshness, health, settings_shown
+from accounting.selectors import access, activity, finding_words, freshness, health, settings_shown
 
 POLLED_S = 5
 """How often the page of ages is drawn anew while nothing changes."""
@@ -42,7 +42,8 @@ def findings(request: HttpRequest) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         repaired = Finding.objects.filter(cluster=ledger.cluster_id()).exclude(repaired_at=None)
-        return {"open": activity.open_findings(), "repaired": list(repaired.order_by("-repaired_at")[:50])}
+        found = [finding_words.told(row) for row in activity.open_findings()]
+        return {"open": found, "repaired": list(repaired.order_by("-repaired_at")[:50])}
 
     return live_page(request, "findings", view, content, title="Findings", nav="findings")
 

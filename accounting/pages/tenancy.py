@@ -11,7 +11,8 @@ from accounting import ledger
 from accounting.models import Namespace, Tenant
 from accounting.pages import charts
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, pods, quota_bars, usage_report
+from accounting.selectors import access, native_beside, pods, quota_bars, usage_report
+from accounting.services import standing
 
 SHOWN = 200
 """Pods on a namespace's page; the list of pods has the rest."""
@@ -26,7 +27,14 @@ def quotas(request: HttpRequest) -> HttpResponse:
         spent = quota_bars.spent_by_namespace(view)
         limited = {bar.scope for bar in quota_bars.all_bars(view, reach) if bar.scope_kind == "namespace"}
         names = sorted(name for name in {*view.namespaces, *spent} if reach.sees(name) and name not in limited)
-        return {"bars": quota_bars.all_bars(view, reach), "unlimited": names, "tenants": _tenants(view, reach)}
+        return {
+            "bars": quota_bars.all_bars(view, reach),
+            "over": standing.over(view, reach),
+            "starved": standing.starved(view, reach),
+            "beside": native_beside.all_beside(view, reach),
+            "unlimited": names,
+            "tenants": _tenants(view, reach),
+        }
 
     return live_page(request, "quotas", view, content, title="Quotas", nav="quotas")
 

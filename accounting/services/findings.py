@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from accounting import ledger
 from accounting.ledger import Entry
 from accounting.models import Finding
+from accounting.services import edits, errors
 
 
 def finding_raise(
@@ -34,3 +36,16 @@ def finding_close(entry: Entry, *, kind: str, subject: str, repair: str) -> None
     """Close the open finding, if there is one."""
     open_ = Finding.objects.filter(cluster=entry.clock.cluster_id, kind=kind, subject=subject, repaired_at=None)
     open_.update(repaired_at=entry.at, repair=repair)
+
+
+def finding_settle(*, finding_id: int, reason: str, actor: str = "") -> Finding:
+    """A person has dealt with it; it is raised again should it still be so. Raises InvalidInput."""
+    reason = edits.reason_checked(reason)
+    with ledger.transaction(cause="finding_settle", actor=actor) as entry:
+        row = Finding.objects.filter(cluster=entry.clock.cluster_id, pk=finding_id, repaired_at=None).first()
+        if row is None:
+            raise errors.InvalidInput("finding", "is not open any more")
+        row.repaired_at, row.repair = entry.at, f"{actor}: {reason}"[:400]
+        row.save(update_fields=["repaired_at", "repair"])
+        entry.record("finding", row.pk, subject=str(row), reason=reason)
+    return row

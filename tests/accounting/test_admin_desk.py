@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from accounting import live_view, models
-from accounting.services import people, quotas
+from accounting import ledger, live_view, models
+from accounting.services import findings, people, quotas
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 
@@ -143,3 +143,73 @@ def test_admin_pages_do_not_write(desk: Client) -> None:
     for page in ("index", "accounting_device_changelist", "accounting_journal_changelist"):
         assert desk.get(reverse(f"admin:{page}")).status_code == 200
     assert live_view.live().refresh().clock == before
+
+
+def test_effect_is_shown_in_the_admin_before_anything_is_saved(desk: Client) -> None:
+    rows.node()
+    rows.pod(namespace="nlp")
+    row = quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=50000), **WHY)
+    at = reverse("admin:accounting_quota_change", args=[row.pk])
+    answer = desk.post(at, quota_form(memory_mib="1", _preview="Show the effect"))
+    assert "1 pod with devices stays; over by" in answer.content.decode()
+    assert "Please correct" not in answer.content.decode()
+    assert models.Quota.objects.get().memory_mib == 50000
+    new = quota_form(namespace=str(row.namespace_id), tenant="", name="second", seen_version="0", memory_mib="2")
+    answer = desk.post(reverse("admin:accounting_quota_add"), new | {"_preview": "Show the effect"})
+    assert "1 pod with devices stays" in answer.content.decode()
+    assert models.Quota.objects.count() == 1
+
+
+def test_conflict_shows_both_versions_and_a_second_save_is_over_the_newer_one(desk: Client) -> None:
+    row = quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=1), **WHY)
+    quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=2), reason="it grew", actor="root")
+    at = reverse("admin:accounting_quota_change", args=[row.pk])
+    answer = desk.post(at, quota_form(memory_mib="3", devices="4", seen_version="1"))
+    found = answer.context["conflict"]
+    assert (found.version, found.by, found.reason) == (2, "root", "it grew")
+    assert [(line.seen, line.now, line.entered) for line in found.lines] == [(None, None, 4), (1, 2, 3)]
+    assert 'name="seen_version" value="2"' in answer.content.decode()
+
+
+def test_limits_for_a_while_are_set_in_the_admin_and_kept_by_the_next_save(desk: Client) -> None:
+    row = quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=1), **WHY)
+    at = reverse("admin:accounting_quota_change", args=[row.pk])
+    desk.post(at, quota_form(memory_mib="3", back_at_0="2099-01-01", back_at_1="00:00"))
+    row.refresh_from_db()
+    assert (row.memory_mib, row.returns_to["memory_mib"]) == (3, 1)
+    assert "2099-01-01" in desk.get(at).content.decode()
+
+
+@pytest.mark.parametrize("entered, told", [("16Gi", "write 16384"), ("17179869184", "16 GiB is 16384")])
+def test_a_wrong_unit_is_answered_with_the_right_number(desk: Client, entered: str, told: str) -> None:
+    row = quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=1), **WHY)
+    answer = desk.post(reverse("admin:accounting_quota_change", args=[row.pk]), quota_form(device_memory_mib=entered))
+    assert told in answer.content.decode()
+    assert models.Quota.objects.get().device_memory_mib is None
+
+
+def test_native_quota_is_flagged_beside_ours(desk: Client) -> None:
+    quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=4000), **WHY)
+    with ledger.transaction(cause="test") as entry:
+        row = models.NativeQuota.objects.create(
+            cluster_id=ledger.cluster_id(), namespace="nlp", object_name="team", vendor="NVIDIA",
+            resource_key="limits.nvidia.com/gpumem", resource="memory_mib", limit=3000,
+        )  # fmt: skip
+        entry.record("native", row.pk)
+    live_view.live().refresh()
+    shown = desk.get(reverse("admin:accounting_nativequota_changelist")).content.decode()
+    assert "lower than ours" in shown
+
+
+def test_findings_are_settled_with_a_reason_and_say_what_mends_them(desk: Client) -> None:
+    with ledger.transaction(cause="test") as entry:
+        findings.finding_raise(entry, kind="quota-unit", subject="nlp/team", message="in bytes", evidence={})
+    at = reverse("admin:accounting_finding_changelist")
+    action = {"action": "settle", "_selected_action": [models.Finding.objects.get().pk], "index": 0}
+    assert "Write the ResourceQuota in MiB" in desk.get(at).content.decode()
+    assert "Write the ResourceQuota in MiB" in desk.get(reverse("console:findings")).content.decode()
+    desk.post(at, action | {"reason": ""})
+    assert models.Finding.objects.get().repaired_at is None
+    desk.post(at, action | {"reason": "told the team"})
+    assert models.Finding.objects.get().repair == "root: told the team"
+    assert models.Journal.objects.filter(kind="finding", actor="root").count() == 1

@@ -104,3 +104,17 @@ def test_only_operators_import(client: Client) -> None:
     people.role_grant(role="auditor", user="ann", **WHY)
     assert client.get(reverse(IMPORT)).status_code == 403
     assert client.get(reverse("admin:accounting_quota_export")).status_code == 200
+
+
+def test_yaml_is_imported_as_a_table_is_and_a_wrong_unit_is_told(desk: Client) -> None:
+    def shown(memory: str) -> object:
+        document = f"- {{namespace: nlp, name: default, memory_mib: {memory}, reason: yearly plan}}\n"
+        file = SimpleUploadedFile("quotas.yaml", document.encode(), "application/yaml")
+        return desk.post(reverse(IMPORT), {"format": "1", "import_file": file, "resource": ""}).context
+
+    refused = shown("16Gi")["result"]  # type: ignore[index]
+    assert "write 16384" in str([row.error for row in refused.invalid_rows]) + str(refused.row_errors())
+    form = shown("16384")["confirm_form"]  # type: ignore[index]
+    answer = desk.post(reverse("admin:accounting_quota_process_import"), form.initial)
+    assert answer.status_code == 302
+    assert models.Quota.objects.get().memory_mib == 16384

@@ -15,8 +15,6 @@ from hami_platform.domain.view import View
 NEW = -1
 """Id of a quota that does not exist yet, in the View of the preview only."""
 
-PODS_SHOWN = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:
