@@ -61,6 +61,42 @@ def everything() -> None:
     )  # fmt: skip
     with ledger.transaction(cause="test") as entry:
         findings.finding_raise(entry, kind="lock-stale", subject="n2", message="lock of n2 is old", evidence={})
+    used()
+
+
+def used() -> None:
+    """Hours of use with prices, and a share that is held and not used."""
+    from decimal import Decimal
+
+    from accounting import ledger
+    from accounting.models import Registration, UsageInterval
+    from accounting.services import measurements, prices, registrations, rollups
+    from accounting.services.measurements import Sample
+
+    registrations.registrations_check()
+    day = ledger.database_time().date() - timedelta(days=40)
+    prices.price_set(vendor="NVIDIA", model_pattern="*A10", device_hour=Decimal("1.2"), valid_from=day, **WHY)
+    with ledger.transaction(cause="test") as entry:
+        hour = timedelta(hours=1)
+        Registration.objects.update(started_at=entry.at - 60 * hour)
+        shared = {"cluster_id": entry.clock.cluster_id, "node": "n1", "vendor": "NVIDIA", "model": "NVIDIA A10"}
+        shared |= {"slots": 1, "memory_mib": 8192, "core_percent": 20}
+        for n in range(12):
+            UsageInterval.objects.create(
+                **shared, pod_uid=f"uid-old{n}", namespace=("nlp", "cv", "web")[n % 3], owner=f"Job/j{n % 4}",
+                pod_name=f"old{n}", uuid=f"GPU-n1-{n % 8}", started_at=entry.at - (40 - 2 * n) * hour,
+                ended_at=entry.at - (20 - n) * hour,
+            )  # fmt: skip
+        UsageInterval.objects.create(
+            **shared, pod_uid="uid-train", namespace="nlp", pod_name="train", uuid="GPU-n1-0",
+            started_at=entry.at - 9 * hour,
+        )  # fmt: skip
+    rollups.hours_rollup()
+    samples = [
+        Sample("GPU-n1-0", "uid-train", "main", 900, 0),
+        Sample("GPU-n1-0", memory_used_mib=9000, core_used_percent=12),
+    ]
+    measurements.measurements_store(node="n1", age_s=0, samples=samples)
 
 
 def late() -> None:

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.browser
 PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/devices/GPU-m1-0", "/pods", "/pods?state=pending",
     "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/namespaces/nlp", "/tenants/labs", "/findings",
-    "/activity", "/pending", "/simulate", "/simulate?devices=2&memory_mib=30000&change=drain&node=n1",
+    "/activity", "/usage", "/usage?by=owner&namespace=nlp", "/tokens", "/fragmentation", "/idle", "/health",
+    "/settings", "/pending", "/simulate", "/simulate?devices=2&memory_mib=30000&change=drain&node=n1",
 )  # fmt: skip
 NARROW = {"viewport": {"width": 360, "height": 740}}
 
@@ -35,7 +36,8 @@ def test_person_signs_in_and_sees_the_devices(site: Site, browser: Browser) -> N
 def test_first_screen_fits_without_scrolling_sideways(opened: Opener) -> None:
     page = opened("/", viewport={"width": 1280, "height": 800})
     assert _overflow(page) == 0
-    expect(page.get_by_role("heading", name="Devices", exact=True)).to_be_in_viewport()
+    for heading in ("Devices", "Limits", "Pending by reason", "Findings"):
+        expect(page.get_by_role("heading", name=heading, exact=True)).to_be_in_viewport()
 
 
 def test_cell_shows_its_card_on_focus_and_leads_to_the_device(opened: Opener) -> None:
