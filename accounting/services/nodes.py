@@ -15,8 +15,9 @@ from django.db.models import Count, Q
 
 from accounting import ledger, loading
 from accounting.ledger import Entry
-from accounting.models import Device, Node
+from accounting.models import Device, Node, NodeLock
 from accounting.services import findings, liveness, registrations
+from accounting.services.locks import ANNOTATION
 from accounting.services.node_seen import NodeSeen
 from hami_platform import logs
 from hami_platform.domain import devices
@@ -90,10 +91,17 @@ def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
             node.retired, node.fingerprint = True, ""
             node.save(update_fields=["retired", "fingerprint"])
             entry.record("node", node.name, retired=True)
+            _lock_gone(entry, node.name)
             _conflicts(entry, set(node.devices.values_list("uuid", flat=True)))
             count += 1
         registrations.registrations_follow(entry, nodes=list(names))
         return count
+
+
+def _lock_gone(entry: Entry, node: str) -> None:
+    """A lock that a node's annotation carried goes with the node. One of the ledger's own falls with its holder."""
+    if NodeLock.objects.filter(cluster=entry.clock.cluster_id, node=node, mode=ANNOTATION).delete()[0]:
+        entry.record("lock", node, value="")
 
 
 def _nodes(batch: Sequence[tuple[NodeSeen, Sequence[str]]]) -> dict[str, Node]:

@@ -312,6 +312,18 @@ def test_d8_a_lock_whose_holder_waits_for_allocate_is_never_taken_off(world: Wor
     assert lock_repair.locks_release_dead(world.api) == 1
 
 
+def test_h57_a_lock_that_a_node_carried_goes_with_the_node(world: World) -> None:
+    note = {"metadata": {"annotations": {"hami.io/mutex.lock": "2026-01-01T00:00:00Z,nlp,gone"}}}
+    world.people.call("PATCH", "/api/v1/nodes/n1", note, media=MERGE_PATCH)
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    assert live_view.live().refresh().locks
+    world.people.call("DELETE", "/api/v1/nodes/n1")
+    reconcile.nodes_reconcile(world.api, config=CONFIG)
+    assert not live_view.live().refresh().locks
+    assert not NodeLock.objects.exists()
+    flow.view_is_true()
+
+
 def test_the_self_check_sees_what_leaked(world: World) -> None:
     world.placed("p", mem=8000)
     pods(world)
