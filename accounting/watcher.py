@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
@@ -110,10 +110,17 @@ class Term:
                 self._tick()
 
     def _tick(self) -> None:
-        for step, due in self._due.items():
-            if time.monotonic() >= due:
-                step()
-                self._due[step] = time.monotonic() + self._every[step]
+        for step in self._due:
+            self._if_due(step)
+
+    def _if_due(self, step: Callable[[], None]) -> None:
+        if time.monotonic() >= self._due[step]:
+            step()
+            self._due[step] = time.monotonic() + self._every[step]
+
+    def _keep_office(self) -> None:
+        """In a burst what one look at the API server brought may take longer than the lease lasts."""
+        self._if_due(self._renew)
 
     def _renew(self) -> None:
         if take_office(self._holder) != self._epoch:
@@ -161,10 +168,11 @@ class Term:
     def _pods(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
         before = live_view.live().refresh()
         found = [seen.from_object(one, self._config) for one in objects]
-        observe.pods_observe(found, config=self._config, fence=self._epoch)
+        observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office)
         if complete:
             reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
-        observe.pods_gone([one["metadata"]["uid"] for one in deleted], fence=self._epoch)
+        gone = [one["metadata"]["uid"] for one in deleted]
+        observe.pods_gone(gone, fence=self._epoch, between=self._keep_office)
 
 
 def take_office(holder: str) -> int | None:

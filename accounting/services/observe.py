@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -34,13 +34,27 @@ log = logs.get(__name__)
 HOLD_S = 0.01
 """How long one ledger transaction goes on taking pods: whoever else needs the Clock waits so long and one pod more."""
 
+SHARE = 0.1
+"""Of the time that it has waited for the Clock a transaction may go on, where that is longer. In a burst all wait for
+all: with a pod or two each time the watcher would fall behind by more than a claim lasts."""
+
 GONE = 5
 """Pods that end in one ledger transaction: about as long."""
 
 
-def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Bring the ledger in line with these pod objects; the number of rows that changed. Raises ledger.Fenced,
-    LedgerUnavailable."""
+def nothing() -> None:
+    """What is done between two transactions, if the caller says nothing else."""
+
+
+def pods_observe(
+    seen: Iterable[PodSeen],
+    *,
+    config: DeviceConfig,
+    fence: int | None = None,
+    between: Callable[[], None] = nothing,
+) -> int:
+    """Bring the ledger in line with these pod objects; the number of rows that changed. `between` is called after each
+    transaction. Raises ledger.Fenced, LedgerUnavailable."""
     view = live_view.live().refresh()
     news = [one for one in seen if differs(view.pod(one.uid), one, config)]
     found = [one for one in news if one.node and not one.terminal and view.pod(one.uid) is None]
@@ -53,9 +67,10 @@ def pods_observe(seen: Iterable[PodSeen], *, config: DeviceConfig, fence: int | 
     while waiting:
         taken: list[PodSeen] = []
         try:
-            changed += _batch(_turn(waiting, taken), config, fence)
+            changed += _batch(_turn(waiting, taken, time.monotonic()), config, fence)
         except DataError:
             changed += sum(_alone(one, config, fence) for one in taken)
+        between()
     return changed
 
 
@@ -66,9 +81,13 @@ def _imported(found: Sequence[PodSeen], config: DeviceConfig, fence: int | None)
         return 0
 
 
-def _turn(waiting: deque[PodSeen], taken: list[PodSeen]) -> Iterator[PodSeen]:
-    """The next pods for one transaction: one at least, then as many as HOLD_S allows. `taken` says which."""
-    until = time.monotonic() + HOLD_S
+def _turn(waiting: deque[PodSeen], taken: list[PodSeen], before: float) -> Iterator[PodSeen]:
+    """The next pods for one transaction: one at least, then as many as HOLD_S and SHARE allow. `taken` says which.
+
+    Asked for the first one when the Clock is there, `before` when the wait for it began.
+    """
+    now = time.monotonic()
+    until = now + max(HOLD_S, (now - before) * SHARE)
     while waiting and (not taken or time.monotonic() < until):
         taken.append(waiting.popleft())
         yield taken[-1]
@@ -105,7 +124,7 @@ def _alone(one: PodSeen, config: DeviceConfig, fence: int | None) -> int:
         return 0
 
 
-def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
+def pods_gone(uids: Sequence[str], *, fence: int | None = None, between: Callable[[], None] = nothing) -> int:
     """These pods are certainly gone from the API server. Repeats and unknown uids change nothing."""
     view = live_view.live().refresh()
     known = iter([uid for uid in uids if view.pod(uid) is not None])
@@ -116,6 +135,7 @@ def pods_gone(uids: Sequence[str], *, fence: int | None = None) -> int:
             for pod in rows:
                 _end(entry, pod)
                 ended += 1
+        between()
     return ended
 
 

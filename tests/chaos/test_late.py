@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from datetime import timedelta
 
 import pytest
@@ -20,7 +22,7 @@ from django.utils import timezone
 
 from accounting import live_view
 from accounting.models import Refusal
-from accounting.services import bindings, leases, observe
+from accounting.services import bindings, leases, observe, seen
 from tests.accounting import flow, kube_objects
 from tests.scheduler_ext.world import World, container
 from tests.scheduler_ext.world import pod as new_pod
@@ -101,7 +103,19 @@ def test_a_list_of_many_pods_leaves_the_clock_to_others_in_between(monkeypatch: 
     flow.cluster()
     before = live_view.live().refresh().clock.revision
     monkeypatch.setattr(observe, "HOLD_S", 0.0)
+    monkeypatch.setattr(observe, "SHARE", 0.0)
     pods = [kube_objects.pod(f"p{number}", mem=10) for number in range(20)]
-    assert flow.show(*pods) == 20
+    between: list[int] = []
+    found = [seen.from_object(pod, flow.CONFIG) for pod in pods]
+    done = observe.pods_observe(found, config=flow.CONFIG, between=lambda: between.append(1))
+    assert done == len(between) == 20
     assert live_view.live().refresh().clock.revision == before + 20
     flow.view_is_true()
+
+
+def test_who_waited_long_for_the_clock_may_do_more_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "HOLD_S", 0.0)
+    pods = [seen.from_object(kube_objects.pod(f"p{number}"), flow.CONFIG) for number in range(20)]
+    now = time.monotonic()
+    assert len(list(observe._turn(deque(pods), [], now + 100))) == 1
+    assert len(list(observe._turn(deque(pods), [], now - 100))) == 20
