@@ -73,14 +73,18 @@ class Cluster:
         """Create one."""
         self.people.create("/api/v1/namespaces", {"metadata": {"name": name}})
 
-    def node(self, name: str, cards: int) -> None:
-        """A node of 80 GiB cards with our agent's mark, and the kubelet that runs its pods."""
+    def node(self, name: str, cards: int, *, agent: bool = True) -> None:
+        """A node of 80 GiB cards with our agent's mark (or, as HAMi's plugin leaves it, without), and the kubelet that
+        runs its pods."""
         made = scenarios.Node(name, "NVIDIA A100-SXM4-80GB", cards, MEMORY_MIB)
+        registered = made.as_registered()
+        if not agent:
+            del registered["labels"][scenarios.AGENT_LABEL]
         one = kubelet.Kubelet(
             self.api.url,
             name,
             inventory={scenarios.RESOURCE: made.shares},
-            node=made.as_registered(),
+            node=registered,
             shared=self._work,
         )
         one.start()

@@ -43,14 +43,14 @@ class World:
         notes = {f"simulator/{key}": value for key, value in annotations.items()}
         return self.around.made(SPACE, name, 1000, annotations=notes)
 
-    def filter(self, target: stand.Member, pod: cluster.Obj) -> cluster.Obj:
-        found: cluster.Obj = target.ask("/filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1"]})
+    def filter(self, target: stand.Member, pod: cluster.Obj, node: str = "n1") -> cluster.Obj:
+        found: cluster.Obj = target.ask("/filter", {"Pod": pod, "Nodes": None, "NodeNames": [node]})
         return found
 
-    def bind(self, target: stand.Member, pod: cluster.Obj) -> str:
+    def bind(self, target: stand.Member, pod: cluster.Obj, node: str = "n1") -> str:
         """Why not, or "". "gone" where the extender ended meanwhile."""
         meta = pod["metadata"]
-        args = {"PodName": meta["name"], "PodNamespace": SPACE, "PodUID": meta["uid"], "Node": "n1"}
+        args = {"PodName": meta["name"], "PodNamespace": SPACE, "PodUID": meta["uid"], "Node": node}
         try:
             return str(target.ask("/bind", args, timeout_s=60)["Error"])
         except (OSError, http.client.HTTPException):
@@ -64,10 +64,10 @@ class World:
             time.sleep(1)
         return "never bound"
 
-    def placed(self, target: stand.Member, name: str, **annotations: str) -> cluster.Obj:
+    def placed(self, target: stand.Member, name: str, node: str = "n1", **annotations: str) -> cluster.Obj:
         """Created, and reserved by this extender."""
         made = self.pod(name, **annotations)
-        assert self.filter(target, made)["NodeNames"] == ["n1"]
+        assert self.filter(target, made, node)["NodeNames"] == [node]
         return made
 
     def state(self, name: str) -> str:
@@ -90,9 +90,10 @@ class World:
 
 @pytest.fixture
 def world(fresh_postgres: str, tmp_path: Path) -> Iterator[World]:
-    """Two extenders, the watcher and the ticks, and one node of eight cards."""
+    """Two extenders, the watcher and the ticks, and two nodes of eight cards: ours, and one of HAMi's plugin."""
     with cluster.Cluster(tmp_path) as around, stand.standing(tmp_path, fresh_postgres, **around.settings) as one:
         around.node("n1", 8)
+        around.node("hami", 8, agent=False)
         around.namespace(SPACE)
         one.prepare()
         for role, many in (("extender", 2), ("watcher", 1), ("worker", 1), ("beat", 1)):
@@ -101,11 +102,13 @@ def world(fresh_postgres: str, tmp_path: Path) -> Iterator[World]:
         yield World(around, one)
 
 
-def test_two_extenders_bind_to_one_node_without_a_failure(world: World) -> None:
-    pods = [world.placed(world.first, f"p{number}") for number in range(12)]
+@pytest.mark.parametrize("node", ["n1", "hami"])
+def test_two_extenders_bind_to_one_node_without_a_failure(world: World, node: str) -> None:
+    """Whose lock is a row, or HAMi's annotation."""
+    pods = [world.placed(world.first, f"p{number}", node) for number in range(12)]
     targets = [world.first, world.second] * 6
     with futures.ThreadPoolExecutor(12) as pool:
-        assert list(pool.map(world.bind, targets, pods)) == [""] * 12
+        assert list(pool.map(world.bind, targets, pods, [node] * 12)) == [""] * 12
     world.right()
 
 
