@@ -70,7 +70,7 @@ class SimulateForm(forms.Form):
     )  # fmt: skip
 
     def __init__(self, *args: Any, view: View, reach: access.Reach, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
         words = [vendor.word for vendor in device_config.device_config().vendors]
         here = [word for word in words if word in view.kinds] or words
         self.fields["vendor"].choices = [(word, word) for word in here]  # type: ignore[attr-defined]
