@@ -12,7 +12,25 @@ import time
 
 import django
 
-PATHS = ("/", "/pending", "/pods", "/nodes", "/devices", "/quotas", "/namespaces/team0", "/nodes/n7")
+PATHS = (
+    "/",
+    "/pending",
+    "/pods",
+    "/nodes",
+    "/devices",
+    "/quotas",
+    "/namespaces/team0",
+    "/nodes/n7",
+    "/devices/GPU-n7-0",
+    "/usage",
+    "/usage?by=owner&window=30d",
+    "/fragmentation",
+    "/idle",
+    "/api/v1/pods",
+    "/api/v1/pods?q=7&ordering=-created",
+    "/api/v1/devices",
+    "/api/v1/quotas",
+)
 TRIES = 3
 
 
@@ -22,7 +40,9 @@ def main() -> None:
     from django.test import Client
 
     from accounting.models import User
+    from tests.perf import usage_fill
 
+    usage_fill.past_fill()
     client = Client(headers={"host": "127.0.0.1"})
     client.force_login(User.objects.create_superuser("bench"))
     found = {}

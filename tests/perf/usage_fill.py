@@ -1,0 +1,60 @@
+"""Gives a filled database a past: 30 days of hourly sums by owner, open intervals of every pod, and measurements."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+OWNERS = 5
+"""Of each namespace."""
+DAYS = 30
+
+
+def past_fill() -> None:
+    """As the worker and the agents would have left it."""
+    from accounting import ledger, live_view
+    from accounting.models import Measurement, Share, UsageHour, UsageInterval
+    from accounting.services import measurements, registrations, rollups
+
+    view = live_view.live().refresh()
+    now, cluster = ledger.database_time(), ledger.cluster_id()
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    names = [("", ""), *((name, f"Job/j{n}") for name in view.namespaces for n in range(OWNERS))]
+    UsageHour.objects.bulk_create(
+        (
+            UsageHour(
+                cluster_id=cluster, hour=hour - timedelta(hours=back), namespace=name, owner=owner, vendor="NVIDIA",
+                model="NVIDIA A100", card_us=3_600_000_000, memory_mib_s=1, core_percent_s=1,
+            )
+            for back in range(2, DAYS * 24)
+            for name, owner in names
+        ),
+        batch_size=1000,
+    )  # fmt: skip
+    registrations.registrations_check()
+    shares = Share.objects.values_list("pod__uid", "pod__namespace", "pod__node", "uuid", "memory_mib", "pod__name")
+    with ledger.transaction(cause="fill") as entry:
+        UsageInterval.objects.bulk_create(
+            (
+                UsageInterval(
+                    cluster_id=cluster, pod_uid=pod, namespace=namespace, pod_name=name, node=node, vendor="NVIDIA",
+                    uuid=uuid, model="NVIDIA A100", slots=1, memory_mib=memory_mib, core_percent=10,
+                    started_at=entry.at - timedelta(hours=2),
+                )
+                for pod, namespace, node, uuid, memory_mib, name in shares
+            ),
+            batch_size=1000,
+        )  # fmt: skip
+    slot = measurements.slot_of(now)
+    Measurement.objects.bulk_create(
+        (
+            Measurement(
+                cluster_id=cluster, slot=slot - timedelta(minutes=10 * n), at=slot, node=node, uuid=uuid, pod_uid=pod,
+                container="main", memory_used_mib=100, memory_peak_mib=100, core_used_percent=0,
+            )
+            for n in range(6)
+            for pod, _, node, uuid, _, _ in shares
+        ),
+        batch_size=1000,
+        ignore_conflicts=True,
+    )  # fmt: skip
+    rollups.hours_rollup()
