@@ -77,6 +77,14 @@ class NamespaceAdmin(HistoryAdmin):
         namespaces.namespace_delete(name=row.name, reason=reason, actor=actor_of(request))
 
 
+class VendorFilter(admin.AllValuesFieldListFilter):
+    """By vendor; a quota that counts every vendor's devices has a word, too."""
+
+    def choices(self, changelist: Any) -> Any:
+        """As usual, with a word for the empty one."""
+        return ({**one, "display": one["display"] or "every vendor"} for one in super().choices(changelist))
+
+
 class Previewed(InvalidInput):
     """The effect was asked for: it is shown, and nothing is written. Nobody's fault."""
 
@@ -136,7 +144,7 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
         "in_force",
         "version",
     )
-    list_filter = ("in_force", "vendor")
+    list_filter = ("in_force", ("vendor", VendorFilter))
     list_select_related = ("namespace", "tenant")
     search_fields = ("name", "namespace__name", "tenant__name")
     fieldsets = (

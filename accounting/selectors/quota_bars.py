@@ -6,13 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from django.utils.translation import gettext_noop as marked
+
 from accounting.selectors.access import Reach
 from hami_platform.domain.quota import SUMS, Amounts, Limits, Rule, covers
 from hami_platform.domain.rows import PodRow, QuotaRow
 from hami_platform.domain.view import View, native_rules
 
-UNITS = {"devices": "devices", "memory_mib": "MiB", "core_percent": "% of cores"}
-NAMES = {"devices": "devices", "memory_mib": "memory", "core_percent": "cores"}
+# Marked for translation here; templates translate, commands and notices do not.
+UNITS = {"devices": marked("devices"), "memory_mib": "MiB", "core_percent": marked("% of cores")}
+NAMES = {"devices": marked("devices"), "memory_mib": marked("memory"), "core_percent": marked("cores")}
 
 APART = frozenset({"claimed", "releasing"})
 """States of pods whose part of a bar is drawn for itself."""

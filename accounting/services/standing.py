@@ -53,9 +53,9 @@ def starved(view: View, reach: Reach) -> list[Starved]:
 
 
 def _under(view: View, pod: PodRow) -> bool:
-    """Whether no limit keeps the pod from what it asks: it has its claim, or would get it."""
+    """Whether what the pod asks lies within all limits on it."""
     charges = pod.charges or claims.price(view, pod.request)
-    return not claims.judge(view, pod.namespace, charges, without=pod.id).stops
+    return claims.judge(view, pod.namespace, charges, without=pod.id).excess is None
 
 
 def _starved(view: View, kind: str, scope: str, pods: Sequence[PodRow], bars: Iterable[quota_bars.QuotaBar]) -> Starved:

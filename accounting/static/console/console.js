@@ -19,7 +19,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
     answeredAt = Date.now();
     lost = "";
   } else {
-    lost = event.detail.xhr && event.detail.xhr.status ? `answer ${event.detail.xhr.status}` : "no answer";
+    lost = event.detail.xhr && event.detail.xhr.status ? said("refused", event.detail.xhr.status) : said("silent");
   }
   freshness();
 });
@@ -48,18 +48,18 @@ document.addEventListener("htmx:beforeSwap", () => {
 document.addEventListener("htmx:afterSwap", () => {
   for (const id of opened) if (id && $(id)) $(id).open = true;
   document.querySelectorAll("#live .scroll").forEach((one, n) => { one.scrollLeft = scrolled[n] || 0; });
-  $("fresh-revision").textContent = `revision ${grouped($("live").dataset.revision)}`;
+  $("fresh-revision").textContent = `${said("revision")} ${grouped($("live").dataset.revision)}`;
   ages();
 });
 
 // -- How current the page is
 
 function freshness() {
-  if (!$("live").hasAttribute("hx-get")) { $("fresh-age").textContent = "not live while you edit"; return; }
+  if (!$("live").hasAttribute("hx-get")) { $("fresh-age").textContent = said("still"); return; }
   const age = Math.round((Date.now() - answeredAt) / 1000);
   const state = age >= LOST_S ? "bad" : age >= STALE_S ? "warn" : "ok";
   $("fresh").dataset.state = state;
-  $("fresh-age").textContent = `${age < 3 ? "live" : `${age} s ago`}${state !== "ok" && lost ? `, ${lost}` : ""}`;
+  $("fresh-age").textContent = `${age < 3 ? said("live") : said("ago", `${age} s`)}${state !== "ok" && lost ? `, ${lost}` : ""}`;
 }
 
 function grouped(number) {
@@ -73,7 +73,12 @@ function ages() {
 function ago(seconds) {
   const s = Math.abs(seconds);
   const text = s < 90 ? `${Math.round(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
-  return seconds < 0 ? `in ${text}` : `${text} ago`;
+  return said(seconds < 0 ? "in" : "ago", text);
+}
+
+// A text in the page's language: the frame carries those that scripts show.
+function said(name, amount = "") {
+  return $("fresh").dataset[name].replace("{}", amount);
 }
 
 setInterval(() => {
