@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from accounting import ledger
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, idle
 from hami_platform.domain import fragments
@@ -14,6 +15,8 @@ from hami_platform.domain.view import View
 
 SHOWN = 200
 MOST_MIB = 10**9
+IDLE_EVERY_S = 30
+"""Idle is what has been so for many minutes."""
 PERIODS = (30, 60, 360, 1440)
 
 
@@ -40,7 +43,8 @@ def waste(request: HttpRequest) -> HttpResponse:
         found = idle.idle(view, reach, minutes=minutes, below=below)
         return {"found": found, "shown": found.shares[:SHOWN], "periods": PERIODS}
 
-    return live_page(request, "idle", view, content, title="Idle and waste", nav="usage")
+    stamp = f"idle-{int(ledger.database_time().timestamp()) // IDLE_EVERY_S}"
+    return live_page(request, "idle", view, content, title="Idle and waste", nav="usage", stamp=stamp)
 
 
 def _fragments(view: View, memory_mib: int | None, core_percent: int) -> list[Fragments]:

@@ -32,7 +32,7 @@ COUNTS = {
     "tenant": 12,
     "usage": 11,
     "fragmentation": 7,
-    "idle": 12,
+    "idle": 10,
     "findings": 9,
     "health": 14,
     "settings": 9,
