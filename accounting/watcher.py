@@ -155,7 +155,9 @@ class Term:
             reconcile.compared(fence=self._epoch)
 
     def _nodes(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
-        reconcile.nodes_apply(self._api, objects, config=self._config, complete=complete, fence=self._epoch)
+        reconcile.nodes_apply(
+            self._api, objects, config=self._config, complete=complete, fence=self._epoch, between=self._keep_office
+        )
         if deleted:
             nodes.nodes_gone([one["metadata"]["name"] for one in deleted], fence=self._epoch)
 

@@ -6,7 +6,7 @@ node, or have ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from accounting import ledger, live_view, loading
@@ -24,8 +24,15 @@ SERVING, IDLE = 10, 200
 """Pods in one ledger transaction: while others may need the Clock, and while nothing can be decided anyway."""
 
 
-def pods_import(seen: Sequence[PodSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Give these pods, each on a node, their rows; the number of those that had none. Raises ledger.Fenced,
+def pods_import(
+    seen: Sequence[PodSeen],
+    *,
+    config: DeviceConfig,
+    fence: int | None = None,
+    between: Callable[[], None] = lambda: None,
+) -> int:
+    """Give these pods, each on a node, their rows; the number of those that had none. `between` is called after each
+    transaction. Raises ledger.Fenced,
     LedgerUnavailable, and DataError for what the database refuses (nothing of that batch is written then)."""
     taken = 0
     left = list(seen)
@@ -34,6 +41,7 @@ def pods_import(seen: Sequence[PodSeen], *, config: DeviceConfig, fence: int | N
         batch, left = left[:at_once], left[at_once:]
         with ledger.transaction(cause="pods_import", fence=fence, gather=True) as entry:
             taken += _import(entry, live_view.live().refresh(), batch, config)
+        between()
     return taken
 
 

@@ -7,7 +7,7 @@ that goes or returns is journaled.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.db import DataError
@@ -29,8 +29,15 @@ UNREADABLE, TWICE = "unreadable-registration", "device-on-two-nodes"
 log = logs.get(__name__)
 
 
-def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int | None = None) -> int:
-    """Bring inventory in line with these node objects; the number of nodes that changed."""
+def nodes_observe(
+    seen: Iterable[NodeSeen],
+    *,
+    config: DeviceConfig,
+    fence: int | None = None,
+    between: Callable[[], None] = lambda: None,
+) -> int:
+    """Bring inventory in line with these node objects; the number of nodes that changed. `between` is called after each
+    transaction."""
     seen = list(seen)
     gone = liveness.gone_vendors([one for one in seen if one.registers], config)
     known = dict(Node.objects.filter(cluster=ledger.cluster_id()).values_list("name", "fingerprint"))
@@ -46,6 +53,7 @@ def nodes_observe(seen: Iterable[NodeSeen], *, config: DeviceConfig, fence: int 
         except DataError:
             for one in batch:
                 _alone(one, fence)
+        between()
     liveness.first_seen([one for one, _ in news])
     return len(news)
 

@@ -60,7 +60,7 @@ def pods_observe(
     found = [one for one in news if one.node and not one.terminal and view.pod(one.uid) is None]
     changed = 0
     if len(found) >= mass_import.MANY:
-        changed = _imported(found, config, fence)
+        changed = _imported(found, config, fence, between)
         view = live_view.live().refresh()
         news = [one for one in news if differs(view.pod(one.uid), one, config)]
     waiting = deque(news)
@@ -74,9 +74,9 @@ def pods_observe(
     return changed
 
 
-def _imported(found: Sequence[PodSeen], config: DeviceConfig, fence: int | None) -> int:
+def _imported(found: Sequence[PodSeen], config: DeviceConfig, fence: int | None, between: Callable[[], None]) -> int:
     try:
-        return mass_import.pods_import(found, config=config, fence=fence)
+        return mass_import.pods_import(found, config=config, fence=fence, between=between)
     except DataError:  # one of them cannot be stored: each by itself then
         return 0
 

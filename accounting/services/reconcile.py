@@ -8,7 +8,7 @@ tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from accounting import ledger, live_view
@@ -160,11 +160,12 @@ def nodes_apply(
     config: DeviceConfig,
     complete: bool,
     fence: int | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> int:
     """Write these node objects, and the label by which narrowing finds them; `complete` means that nodes not among them
     may be gone (each is read before it is retired)."""
     found = [node_seen.from_object(one, config) for one in objects if managed(one)]
-    return _nodes_apply(api, found, config=config, complete=complete, fence=fence)
+    return _nodes_apply(api, found, config=config, complete=complete, fence=fence, between=between)
 
 
 def _nodes_apply(
@@ -175,8 +176,9 @@ def _nodes_apply(
     complete: bool,
     fence: int | None,
     marks_s: float = node_marks.WRITING_S,
+    between: Callable[[], None] = lambda: None,
 ) -> int:
-    changed = nodes.nodes_observe(found, config=config, fence=fence)
+    changed = nodes.nodes_observe(found, config=config, fence=fence, between=between)
     lock_repair.locks_observe(found, fence=fence)
     node_marks.labels_add(api, found, config=config, within_s=marks_s)
     if complete:

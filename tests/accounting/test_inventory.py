@@ -9,7 +9,7 @@ import time_machine
 
 from accounting import ledger, live_view
 from accounting.models import Device, Finding, Node, NodeLiveness
-from accounting.services import devices, nodes
+from accounting.services import devices, node_seen, nodes
 from tests import builders
 from tests.accounting import flow, kube_objects
 
@@ -108,3 +108,12 @@ def test_a_node_without_registration_gets_no_row() -> None:
 def test_time_is_the_database_s_not_this_process_s() -> None:
     with time_machine.travel("2001-01-01"):
         assert ledger.database_time().year > 2001
+
+
+def test_who_lists_thousands_of_nodes_gets_a_word_in_after_each_transaction() -> None:
+    flow.cluster()
+    objects = (kube_objects.node(f"many-{number}") for number in range(nodes.BATCH * 2 + 1))
+    found = [node_seen.from_object(one, flow.CONFIG) for one in objects]
+    turns: list[int] = []
+    nodes.nodes_observe(found, config=flow.CONFIG, between=lambda: turns.append(1))
+    assert len(turns) == 3
