@@ -20,7 +20,7 @@ from hami_platform.domain.wire import pod_facts, pod_request
 
 MANY = 10
 """From so many on it is worth it."""
-SERVING, IDLE = 10, 200
+SERVING, IDLE = 10, 50
 """Pods in one ledger transaction: while others may need the Clock, and while nothing can be decided anyway."""
 
 
