@@ -23,6 +23,13 @@ SCOPES = (
     ("write", lazy("read and write")),
     (tokens.AGENT, lazy("reports of a node agent")),
 )
+ROLES = (
+    (Role.Name.VIEWER.value, lazy("viewer")),
+    (Role.Name.MEMBER.value, lazy("member")),
+    (Role.Name.TENANT_ADMIN.value, lazy("tenant admin")),
+    (Role.Name.OPERATOR.value, lazy("operator")),
+    (Role.Name.AUDITOR.value, lazy("auditor")),
+)
 
 
 class TokenForm(forms.Form):
@@ -32,7 +39,7 @@ class TokenForm(forms.Form):
     days = forms.IntegerField(label=lazy("Days"), min_value=1, max_value=tokens.DAYS_MOST, initial=90)
     scope = forms.ChoiceField(label=lazy("What for"), choices=SCOPES)
     roles = forms.MultipleChoiceField(
-        label=lazy("Only these of your roles"), choices=Role.Name.choices, required=False,
+        label=lazy("Only these of your roles"), choices=ROLES, required=False,
         widget=forms.CheckboxSelectMultiple,
     )  # fmt: skip
     namespaces = forms.CharField(
