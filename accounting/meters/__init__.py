@@ -24,6 +24,7 @@ OF_CLUSTER: Final[tuple[Callable[[View], Iterator[str]], ...]] = (
     migs.hami,
     pods.hami,
     pods.by_state,
+    pods.shares,
     quotas.hami,
     quotas.ours,
     standing.locks,

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from accounting.meters import cards
 from accounting.services import device_config
 from hami_platform import env, metrics
+from hami_platform.domain import devices
 from hami_platform.domain.devices import Device
 from hami_platform.domain.view import View
 
 NEW = ("namespace", "node", "pod", "container_index", "device_uuid")
+SHARE = ("namespace", "node", "pod", "pod_uid", "device_uuid")
 OLD = ("podnamespace", "nodename", "podname", "containeridx", "deviceuuid")
 
 Held = dict[tuple[str, str, str, str, str], tuple[int, int, int]]
@@ -38,6 +40,31 @@ def by_state(view: View) -> Iterator[str]:
     found = Counter((pod.namespace, pod.state) for pod in view.pods.values())
     samples = [(metrics.labels(namespace=name, state=state), number) for (name, state), number in sorted(found.items())]
     yield from metrics.family("hami_platform_pods", "Pods that ask for devices or hold some.", samples)
+
+
+def shares(view: View) -> Iterator[str]:
+    """What each pod holds of each device, per hundred of it, by uid: two pods of one name are told apart."""
+    yield from metrics.family(
+        "hami_platform_pod_device_share_ratio",
+        "Part of a device that a pod holds, in percent: the larger of its parts of memory and cores.",
+        list(_shares(view)),
+    )
+
+
+def _shares(view: View) -> Iterator[tuple[str, int]]:
+    for pod in view.pods.values():
+        for (vendor, uuid), held in pod.held.items():
+            device = _device(view, pod.node, vendor, uuid) if held else None
+            if device is not None:
+                names = map(metrics.escaped, (pod.namespace, pod.node, pod.name, pod.uid, uuid))
+                yield ",".join(f'{key}="{one}"' for key, one in zip(SHARE, names, strict=True)), _percent(device, held)
+
+
+def _percent(device: Device, held: devices.Held) -> int:
+    """As `cost.share_of`, without its fractions: a scrape asks for every pod."""
+    memory = held.memory_mib / device.memory_mib if device.memory_mib else 0.0
+    cores = held.core_percent / device.core_percent if device.core_percent else 0.0
+    return round(100 * min(1.0, max(memory, cores) or 1.0))
 
 
 def _family(

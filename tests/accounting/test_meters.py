@@ -256,6 +256,17 @@ def test_h57_a_retired_node_has_no_series(filled: None) -> None:
     assert not any(("node", "n1") in labels for labels in shown()["hami_gpu_memory_limit_bytes"])
 
 
+def test_h63_a_pod_that_ends_has_no_series_at_the_next_scrape(db: None) -> None:
+    rows.node("n1", 1)
+    pod = rows.pod("p", shares=[rows.Given(memory_mib=6144, core_percent=25)])
+    labels = {"namespace": "nlp", "node": "n1", "pod": "p", "pod_uid": "uid-p", "device_uuid": "GPU-n1-0"}
+    assert one(shown()["hami_platform_pod_device_share_ratio"], **labels) == 25
+    with ledger.transaction(cause="test") as entry:
+        pod_rows.pod_end(entry, pod)
+    assert not shown()["hami_platform_pod_device_share_ratio"]
+    assert not shown()["hami_vgpu_memory_allocated_bytes"]
+
+
 def test_two_pods_of_one_name_are_one_series(db: None) -> None:
     rows.node("n1")
     rows.pod("web-0", state="releasing", uid="old")
