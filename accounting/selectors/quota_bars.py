@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from django.utils.translation import gettext_noop as marked
+from django.utils.translation import gettext_noop
 
 from accounting.selectors.access import Reach
 from hami_platform.domain.quota import SUMS, Amounts, Limits, Rule, covers
@@ -14,8 +14,8 @@ from hami_platform.domain.rows import PodRow, QuotaRow
 from hami_platform.domain.view import View, native_rules
 
 # Marked for translation here; templates translate, commands and notices do not.
-UNITS = {"devices": marked("devices"), "memory_mib": "MiB", "core_percent": marked("% of cores")}
-NAMES = {"devices": marked("devices"), "memory_mib": marked("memory"), "core_percent": marked("cores")}
+UNITS = {"devices": gettext_noop("devices"), "memory_mib": "MiB", "core_percent": gettext_noop("% of cores")}
+NAMES = {"devices": gettext_noop("devices"), "memory_mib": gettext_noop("memory"), "core_percent": gettext_noop("cores")}
 
 APART = frozenset({"claimed", "releasing"})
 """States of pods whose part of a bar is drawn for itself."""
