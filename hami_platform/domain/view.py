@@ -104,8 +104,12 @@ def _fold(old: View, changes: Changes) -> View:
 
 
 def _kinds(view: View) -> dict[str, tuple[Device, ...]]:
-    states = (view.states[name] for name in sorted(view.states))
-    return lifecycle.representatives(one.device for state in states for one in state.devices)
+    kept: dict[str, tuple[Device, ...]] = view.states.memo("kinds")
+    names = sorted(view.states)
+    for name in names:
+        if name not in kept:
+            kept[name] = lifecycle.one_of_each_kind(one.device for one in view.states[name].devices)
+    return lifecycle.representatives(one for name in names for one in kept[name])
 
 
 def _reindexed(

@@ -111,3 +111,12 @@ def test_the_bound_over_representatives_is_the_bound_over_all(
     few = lifecycle.representatives(cards)
     assert lifecycle.lower_bound(request, few) == lifecycle.lower_bound(request, {"NVIDIA": cards})
     assert sum(map(len, few.values())) <= 6
+
+
+few = st.lists(st.builds(builders.device, st.sampled_from("ab"), memory_mib=st.integers(1, 3)), max_size=4)
+
+
+@given(st.lists(few, max_size=4))
+def test_kinds_of_parts_are_the_kinds_of_the_whole(parts: list[list[devices.Device]]) -> None:
+    whole = lifecycle.one_of_each_kind(one for part in parts for one in part)
+    assert lifecycle.one_of_each_kind(one for part in parts for one in lifecycle.one_of_each_kind(part)) == whole
