@@ -15,7 +15,11 @@ from hami_platform.domain.view import View, native_rules
 
 # Marked for translation here; templates translate, commands and notices do not.
 UNITS = {"devices": gettext_noop("devices"), "memory_mib": "MiB", "core_percent": gettext_noop("% of cores")}
-NAMES = {"devices": gettext_noop("devices"), "memory_mib": gettext_noop("memory"), "core_percent": gettext_noop("cores")}
+NAMES = {
+    "devices": gettext_noop("devices"),
+    "memory_mib": gettext_noop("memory"),
+    "core_percent": gettext_noop("cores"),
+}
 
 APART = frozenset({"claimed", "releasing"})
 """States of pods whose part of a bar is drawn for itself."""
