@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from accounting.api import (
@@ -61,5 +61,5 @@ urlpatterns = [
     path("v1/tokens/<str:key>", tokens.TokenEndpoint.as_view(), name="token"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api:schema"), name="docs"),
-    path("<path:rest>", base.NothingHere.as_view()),
+    re_path(r"^[\s\S]*\Z", base.NothingHere.as_view()),
 ]

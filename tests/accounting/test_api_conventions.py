@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from accounting import ledger, models
 from accounting.api import tables
-from accounting.services import access_log, attempts, namespaces, people, quotas, retention, tokens
+from accounting.services import access_log, attempts, namespaces, quotas, retention, tokens
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 
@@ -302,6 +302,7 @@ def test_a_quota_tells_what_is_used_of_it(root: APIClient) -> None:
 def test_every_refusal_is_a_problem(root: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         (404, root.get("/api/v1/nothing")),
+        (404, root.get("/api/v1/devices/G%0A")),
         (405, root.delete(url("cluster"))),
         (415, root.post(url("quotas"), "<x/>", content_type="application/xml")),
         (400, root.post(url("quotas"), "{", content_type="application/json")),
@@ -322,73 +323,3 @@ def test_every_refusal_is_a_problem(root: APIClient, monkeypatch: pytest.MonkeyP
 def test_a_request_keeps_the_name_that_its_sender_gave(root: APIClient) -> None:
     assert root.get(url("cluster"), headers={"X-Request-ID": "build-7"})["X-Request-ID"] == "build-7"
     assert root.get(url("cluster"), headers={"X-Request-ID": 'a"b c'})["X-Request-ID"] != 'a"b c'
-
-
-# -- Tokens
-
-
-def test_a_token_is_told_once_and_stored_as_a_hash(root: APIClient) -> None:
-    new, once = {"name": "ci", "days": 30, "scopes": ["read"]}, {"Idempotency-Key": "t"}
-    made = root.post(url("tokens"), new, headers=once)
-    text = made.json()["token"]
-    assert made["Cache-Control"] == "no-store"
-    assert text not in str(models.ApiToken.objects.values()) + str(models.IdempotencyKey.objects.values())
-    assert root.post(url("tokens"), new, headers=once).json()["token"] is None
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
-    assert client.get(url("cluster")).status_code == 200
-    assert client.post(url("tenants"), {"name": "x", "reason": "x"}).status_code == 403
-    assert root.delete(url("token", made.json()["key"])).status_code == 204
-    assert client.get(url("cluster")).status_code == 401
-
-
-def test_an_ended_token_is_no_token(root: APIClient) -> None:
-    models.ApiToken.objects.update(expiry=ledger.database_time() - timedelta(seconds=1))
-    assert root.get(url("cluster")).status_code == 401
-
-
-def test_a_token_of_some_roles_and_namespaces_reaches_no_further(root: APIClient) -> None:
-    for name in ("nlp", "cv"):
-        rows.namespace_row(name)
-    looks = client_of("root", roles=("viewer",))
-    assert named(looks.get(url("namespaces"))) == ["cv", "nlp"]
-    assert looks.post(url("tenants"), {"name": "x", "reason": "x"}).status_code == 403
-    assert looks.get(url("access")).status_code == 403
-    narrow = client_of("root", namespaces=("nlp", "elsewhere"))
-    assert narrow.get(url("findings")).status_code == 403
-    assert named(narrow.get(url("namespaces"))) == ["elsewhere", "nlp"][1:]
-    assert narrow.post(url("quotas"), {"namespace": "nlp", "devices": 1, "reason": "x"}).status_code == 201
-    assert narrow.post(url("quotas"), {"namespace": "cv", "devices": 1, "reason": "x"}).status_code == 403
-
-
-def test_a_token_of_a_network_works_from_there_only(root: APIClient) -> None:
-    bound = client_of("root", networks=("10.1.0.0/16", "2001:db8::/32"))
-    for address in ("10.1.2.3", "::ffff:10.1.2.3", "2001:db8::7"):
-        assert bound.get(url("cluster"), REMOTE_ADDR=address).status_code == 200, address
-    for address in ("", "10.2.0.1"):
-        assert bound.get(url("cluster"), REMOTE_ADDR=address).status_code == 401, address
-    assert models.AccessRecord.objects.filter(kind="kept-out", who="root", address="10.2.0.1").exists()
-
-
-def test_a_person_makes_no_token_that_does_more_than_she(root: APIClient) -> None:
-    models.User.objects.create_user("ann")
-    rows.namespace_row("nlp")
-    people.role_grant(role="member", user="ann", namespace="nlp", reason="x")
-    ann = client_of("ann")
-    assert ann.post(url("tokens"), {"name": "a", "scopes": ["agent"]}).status_code == 400
-    assert ann.post(url("tokens"), {"name": "a", "user": "root"}).status_code == 403
-    assert ann.post(url("tokens"), {"name": "a", "days": 4000}).status_code == 400
-    assert client_of("ann", namespaces=("nlp",)).post(url("tokens"), {"name": "a"}).status_code == 400
-    mine = ann.get(url("tokens")).json()
-    assert {one["user"] for one in mine["results"]} == {"ann"}
-    theirs = models.ApiToken.objects.filter(user__username="root").first()
-    assert theirs is not None
-    assert ann.delete(url("token", theirs.token_key)).status_code == 404
-
-
-def test_a_token_outlives_not_the_one_that_made_it(root: APIClient) -> None:
-    _, text = tokens.token_create(user="root", lives_s=86_400 * 5)
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
-    assert client.post(url("tokens"), {"name": "a", "days": 6}).status_code == 400
-    assert client.post(url("tokens"), {"name": "a", "days": 4}).status_code == 201

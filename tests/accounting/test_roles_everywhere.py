@@ -25,9 +25,12 @@ pytestmark = pytest.mark.django_db
 
 SECRET = "alpha"
 PARAMETERS: dict[str, dict[str, Any]] = {
-    "api": {"uid": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "hold_id": 1, "key": "0" * 15, "price_id": 1},
+    "api": {
+        "uid": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "hold_id": 1, "key": "0" * 15,
+        "price_id": 1,
+    },
     "page": {"key": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "secret": "x"},
-}
+}  # fmt: skip
 OWN = {"nodes/<str:name>": "nodes/n1", "v1/nodes/<str:name>": "v1/nodes/n1"}
 """Where a parameter names what everybody with a role may see."""
 OPEN = {"schema", "docs"}
@@ -93,7 +96,7 @@ def addresses(patterns: Iterable[Any], kind: str, prefix: str = "") -> Iterator[
         text = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
             yield from addresses(pattern.url_patterns, kind, text)
-        elif isinstance(pattern, URLPattern) and "<path:rest>" not in text:
+        elif isinstance(pattern, URLPattern) and "[" not in text:
             yield text, OWN.get(text, _filled(text, PARAMETERS[kind])), pattern.callback
 
 
