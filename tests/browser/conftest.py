@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.browser import fill
+from tests.browser import demonstration, fill
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 QUIET = (
@@ -167,3 +167,26 @@ def watch(page: Page, site: Site, complaints: list[str]) -> None:
 
 def _ours(url: str, site: Site) -> bool:
     return url.startswith((site.url + "/", "data:"))
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[demonstration.Demonstration]:
+    """The whole demonstration, once for all tests."""
+    with demonstration.running(tmp_path_factory.mktemp("d") / "demo") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def signed_in(
+    demo: demonstration.Demonstration, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
+    """Where the cookies of the demonstration's operator are."""
+    kept = tmp_path_factory.mktemp("cookies") / "admin.json"
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(demo.url + demo.sign_in_path())
+    page.get_by_role("button").click()
+    page.wait_for_url(f"{demo.url}/")
+    context.storage_state(path=kept)
+    context.close()
+    return kept

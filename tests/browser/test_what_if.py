@@ -80,3 +80,14 @@ def test_keys_lead_to_pending_and_simulate(opened: Opener) -> None:
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="Simulate", level=1)).to_be_visible()
+
+
+def test_keys_go_from_row_to_row(opened: Opener) -> None:
+    page = opened("/pods")
+    links = page.locator("#live tbody th a:first-child")
+    page.keyboard.press("j")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(links.nth(0)).to_be_focused()

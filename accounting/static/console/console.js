@@ -105,6 +105,15 @@ document.addEventListener("keydown", (event) => {
   going = event.key === "g";
   if (event.key === "/") { event.preventDefault(); $("search").focus(); }
   if (event.key === "?") $("keys").showModal();
+  if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
 });
+
+// The next or previous row of the page's tables: its first link gets the focus, so that Enter opens it.
+function step(by) {
+  const links = [...document.querySelectorAll("#live tbody tr")].map((row) => row.querySelector("a[href]")).filter((one) => one && one.offsetParent);
+  const at = links.findIndex((one) => one.closest("tr").contains(document.activeElement));
+  const next = links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + by))];
+  if (next) next.focus();
+}
 
 ages();
