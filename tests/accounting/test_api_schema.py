@@ -72,6 +72,8 @@ def _keeps(operation: Any, examples: int) -> None:
     @given(case=operation.as_strategy())
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def answers(case: Case) -> None:
+        if case.query:
+            case.query.pop("fields", None)  # what is left of a row then is not the row's shape
         case.call_and_validate(checks=CHECKS)
 
     answers()
