@@ -37,7 +37,7 @@ DENIED = re.compile(r"needs 1000, free 0 of 4000")
 CREATORS = 16
 
 
-@pytest.fixture(params=["binpack", "spread"])
+@pytest.fixture(params=["binpack", pytest.param("spread", marks=pytest.mark.long)])
 def crowded(
     postgres_url: str, fresh_postgres: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[tuple[cluster.Cluster, stand.Stand]]:

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--quick"):
         return
     here = Path(__file__).parent
-    left_out = [item for item in items if here in item.path.parents]
+    left_out = [item for item in items if here in item.path.parents or item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
