@@ -63,20 +63,21 @@ def hours_before(now: datetime, count: int) -> tuple[datetime, ...]:
 
 def cluster_trend(hours: Sequence[datetime]) -> Trend:
     """Whole devices that were held, of those that were there, on average over each hour."""
-    rows = _known(hours, None)
+    rows, until = _known(hours, None)
     held = {hour: us for hour, (us, _all) in rows.items()}
     there = {hour: us for hour, (_held, us) in rows.items()}
     series = (
-        Series("there", _("registered"), _devices(hours, there)),
-        Series("held", _("held"), _devices(hours, held)),
+        Series("there", _("registered"), _devices(hours, there, until)),
+        Series("held", _("held"), _devices(hours, held, until)),
     )
     return Trend(tuple(hours), _("devices"), series)
 
 
 def scope_trend(hours: Sequence[datetime], namespaces: Collection[str]) -> Trend:
     """Whole devices that these namespaces held, on average over each hour."""
-    held = {hour: us for hour, (us, _all) in _known(hours, frozenset(namespaces)).items()}
-    return Trend(tuple(hours), _("devices"), (Series("held", _("held"), _devices(hours, held)),))
+    rows, until = _known(hours, frozenset(namespaces))
+    held = {hour: us for hour, (us, _all) in rows.items()}
+    return Trend(tuple(hours), _("devices"), (Series("held", _("held"), _devices(hours, held, until)),))
 
 
 def device_trend(hours: Sequence[datetime], now: datetime, *, node: str, uuid: str = "") -> Trend:
@@ -98,12 +99,14 @@ def device_trend(hours: Sequence[datetime], now: datetime, *, node: str, uuid: s
     return Trend(tuple(hours), "%", tuple(series), top=100.0)
 
 
-def _known(hours: Sequence[datetime], namespaces: frozenset[str] | None) -> dict[datetime, tuple[int, int]]:
-    """Sums change once a minute, and open pages ask more often."""
+def _known(
+    hours: Sequence[datetime], namespaces: frozenset[str] | None
+) -> tuple[dict[datetime, tuple[int, int]], datetime | None]:
+    """(sums by hour, until when they were made). They change once a minute, and open pages ask more often."""
     stamp = usage_report.summed_at()
     if stamp is None:
-        return _sums(hours, namespaces)
-    return _kept(ledger.cluster_id(), stamp, tuple(hours), namespaces)
+        return _sums(hours, namespaces), None
+    return _kept(ledger.cluster_id(), stamp, tuple(hours), namespaces), stamp
 
 
 @functools.lru_cache(maxsize=32)
@@ -122,10 +125,15 @@ def _sums(hours: Sequence[datetime], namespaces: Collection[str] | None) -> dict
     return {row["hour"]: (row["held"] or 0, row["all"] or 0) for row in sums}
 
 
-def _devices(hours: Sequence[datetime], sums: dict[datetime, int]) -> Values:
-    """Averages. Hours before the first that was summed up are unknown; later ones without a row are 0."""
+def _devices(hours: Sequence[datetime], sums: dict[datetime, int], until: datetime | None) -> Values:
+    """Averages. Unknown are hours before the first that was summed up, and the one that was running then: part of an
+    hour is no average of it. Others without a row are 0."""
     first = min(sums, default=None)
-    return tuple(sums.get(hour, 0) / cost.HOUR_US if first is not None and hour >= first else None for hour in hours)
+
+    def known(hour: datetime) -> bool:
+        return first is not None and hour >= first and (until is None or hour + HOUR <= until)
+
+    return tuple(sums.get(hour, 0) / cost.HOUR_US if known(hour) else None for hour in hours)
 
 
 def _busy(hours: Sequence[datetime], *, node: str, uuid: str) -> Values:

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from accounting import ledger, live_view, models
 from accounting.models import UsageHour, UsageInterval
-from accounting.selectors import access, idle, settings_shown, usage_report, windows
+from accounting.selectors import access, idle, settings_shown, trends, usage_report, windows
 from accounting.selectors.usage_report import Scope
 from accounting.services import measurements, namespaces, people, prices, rollups, tenants
 from accounting.services.measurements import Sample
@@ -324,3 +324,13 @@ def test_source_of_a_setting_is_the_variable_that_was_read() -> None:
     given = {"HAMI_SECRET_KEY_FILE": "x", "HAMI_NODELOCK_EXPIRE": "1m"}
     found = {one.setting.name: one.source for _, group in settings_shown.settings_shown(given) for one in group}
     assert (found["secret_key"], found["node_lock_timeout_s"]) == ("HAMI_SECRET_KEY_FILE", "HAMI_NODELOCK_EXPIRE")
+
+
+def test_the_running_hour_is_not_drawn_as_if_it_were_over() -> None:
+    now = ledger.database_time()
+    hours = trends.hours_before(now, 3)
+    for at in hours:
+        hour(at, "nlp", HOUR_US)
+    models.ProcessLease.objects.create(cluster_id=ledger.cluster_id(), name=usage_report.ROLLUP, succeeded_at=now)
+    assert [one.values for one in trends.cluster_trend(hours).series] == [(1.0, 1.0, None)] * 2
+    assert [one.values for one in trends.scope_trend(hours, {"nlp"}).series] == [(1.0, 1.0, None)]
