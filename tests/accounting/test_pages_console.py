@@ -10,11 +10,12 @@ from django.urls import reverse
 
 from accounting import ledger, models
 from accounting.pages import overview
-from accounting.services import devices, holds, login_links, namespaces, people, quotas, tenants
+from accounting.services import devices, holds, login_links, namespaces, quotas, tenants
 from hami_platform import env
 from hami_platform.domain.devices import MigPlacement, MigUse
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
+from tests.accounting.reading import person, text_of
 from tests.accounting.rows import Given
 
 pytestmark = pytest.mark.django_db
@@ -29,20 +30,6 @@ PAGES = ("cluster", "nodes", "devices", "pods", "quotas", "findings", "activity"
 def desk(client: Client) -> Client:
     client.force_login(models.User.objects.create_superuser("root"))
     return client
-
-
-def person(role: str, **scope: str) -> Client:
-    user, _ = models.User.objects.get_or_create(username="ann")
-    people.role_grant(role=role, user="ann", **scope, **WHY)
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text_of(client: Client, page: str, *args: str, **query: str) -> str:
-    answer = client.get(reverse(f"console:{page}", args=args), query)
-    assert answer.status_code == 200, answer
-    return re.sub(r"\s+", " ", answer.content.decode().replace("\u202f", " "))
 
 
 def busy() -> None:

@@ -17,10 +17,11 @@ from accounting import ledger, live_view, models
 from accounting.models import UsageHour, UsageInterval
 from accounting.selectors import access, idle, settings_shown, trends, usage_report, windows
 from accounting.selectors.usage_report import Scope
-from accounting.services import measurements, namespaces, people, prices, rollups, tenants
+from accounting.services import measurements, namespaces, prices, rollups, tenants
 from accounting.services.measurements import Sample
 from hami_platform import env
 from tests.accounting import rows
+from tests.accounting.reading import person, text_of
 from tests.accounting.rows import Given
 from tests.accounting.test_usage_hours import HOUR_US, past
 
@@ -34,20 +35,6 @@ H = timedelta(hours=1)
 def desk(client: Client) -> Client:
     client.force_login(models.User.objects.create_superuser("root"))
     return client
-
-
-def person(role: str, **scope: str) -> Client:
-    user, _ = models.User.objects.get_or_create(username="ann")
-    people.role_grant(role=role, user="ann", **scope, **WHY)
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text_of(client: Client, page: str, *args: str, **query: str) -> str:
-    answer = client.get(reverse(f"console:{page}", args=args), query)
-    assert answer.status_code == 200, answer
-    return re.sub(r"\s+", " ", answer.content.decode().replace("\u202f", " "))
 
 
 def hour(

@@ -28,19 +28,15 @@ of the kernel's sysfs: NUMA comes by memory affinity.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pynvml
 import pytest
+
+from tests.deviceplugin import compiled
 
 SCENARIO = "NVML_STUB_SCENARIO"
 XID = 8
@@ -89,19 +85,10 @@ class Gpu:
         ]
 
 
-@functools.cache
 def build() -> Path:
-    """The folder with the library, compiled once in a process. Without a compiler the test is skipped; not in CI."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("cc is needed to build the NVML stub")
-        pytest.skip("no C compiler to build the NVML stub")
-    folder = Path(tempfile.mkdtemp(prefix="nvml-stub-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    sources = [str(Path(__file__).parent / name) for name in _SOURCES]
-    subprocess.run([compiler, *_FLAGS, "-o", str(folder / "libnvidia-ml.so.1"), *sources], check=True)
-    return folder
+    """The folder with the library."""
+    sources = tuple(Path(__file__).parent / name for name in _SOURCES)
+    return compiled.made("libnvidia-ml.so.1", sources, _FLAGS).parent
 
 
 def write(path: Path, *gpus: Gpu, head: Sequence[str] = ()) -> Path:
