@@ -35,8 +35,13 @@ def everything() -> None:
     namespaces.namespace_save(name="nlp", tenant="labs", **WHY)
     quotas.quota_set(namespace="nlp", limits=Limits(memory_mib=40960, pod_devices=4), **WHY)
     quotas.quota_set(tenant="labs", limits=Limits(devices=8, core_percent=400), **WHY)
+    tenants.tenant_save(name="spare", **WHY)
+    namespaces.namespace_save(name="edge", tenant="spare", **WHY)
+    quotas.quota_set(tenant="spare", limits=Limits(devices=8), **WHY)
     people.role_grant(role="member", user="ann", namespace="nlp", **WHY)
     rows.pod("train", shares=[Given(memory_mib=8192), Given(memory_mib=12000, kind="init", container="load")])
+    for name in ("shop", "till"):
+        rows.pod(name, namespace="edge", node="n5", shares=[Given(f"GPU-n5-{n}", 2048) for n in range(2)])
     rows.pod("gone", namespace="cv", state="releasing")
     rows.pod("next", state="claimed", claim_charges=[rows.charge()], shares=())
     rows.pod("big", namespace="cv", state="waiting", shares=(), asks=rows.requests.DeviceRequest("NVIDIA", 9, 90000))

@@ -80,8 +80,8 @@ def test_quota_changed_in_the_admin_shows_on_the_open_cluster_page(opened: Opene
 
 def test_limits_are_set_in_the_console_with_their_effect_shown_first(opened: Opener) -> None:
     watching = opened("/quotas")
-    page = opened("/tenants/labs")
-    page.get_by_role("link", name="Change quota labs/default").first.click()
+    page = opened("/tenants/spare")  # no other test asks about it
+    page.get_by_role("link", name="Change quota spare/default").first.click()
     page.get_by_label("Shares of devices").fill("1")
     page.get_by_label("Reason").fill("a smaller share")
     page.get_by_role("button", name="Show the effect").click()
