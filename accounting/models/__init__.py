@@ -4,6 +4,7 @@ from accounting.models.clusters import Clock, Cluster, Journal, ProcessLease
 from accounting.models.inventory import Device, Hold, Node, NodeLiveness
 from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, User
 from accounting.models.pods import NodeLock, Pod, PodState, Refusal, Share
+from accounting.models.readings import DeviceReading, Examination
 from accounting.models.records import AccessRecord, DeniedAsk, Finding, Notice, Trace
 from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
 from accounting.models.usage import LateUsage, Measurement, Price, Registration, UsageHour, UsageInterval
@@ -15,6 +16,8 @@ __all__ = [
     "Cluster",
     "DeniedAsk",
     "Device",
+    "DeviceReading",
+    "Examination",
     "Finding",
     "Hold",
     "IdempotencyKey",
