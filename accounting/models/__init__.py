@@ -1,5 +1,6 @@
 """Every model of the ledger, one module per noun."""
 
+from accounting.models.budgets import Budget
 from accounting.models.clusters import Clock, Cluster, Journal, ProcessLease
 from accounting.models.inventory import Device, Hold, Node, NodeLiveness
 from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, User
@@ -12,6 +13,7 @@ from accounting.models.usage import LateUsage, Measurement, Price, Registration,
 __all__ = [
     "AccessRecord",
     "ApiToken",
+    "Budget",
     "Clock",
     "Cluster",
     "DeniedAsk",

@@ -4,6 +4,7 @@ chargeback."""
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
 from accounting.models.base import LedgerModel
@@ -90,6 +91,21 @@ class UsageHour(models.Model):
     vendor = models.CharField(max_length=32)
     model = models.CharField(max_length=128, blank=True)
     card_us = models.PositiveBigIntegerField(default=0, help_text="Microseconds of whole devices.")
+    measured_us = models.PositiveBigIntegerField(
+        verbose_name=_("measured (µs)"),
+        default=0,
+        help_text=_("Of the device time: while use was measured. Counted when the hour is over."),
+    )
+    unused_us = models.PositiveBigIntegerField(
+        verbose_name=_("unused (µs)"),
+        default=0,
+        help_text=_("Of the measured time: held beyond the larger of the measured parts of memory and cores."),
+    )
+    unbusy_us = models.PositiveBigIntegerField(
+        verbose_name=_("cores idle (µs)"),
+        default=0,
+        help_text=_("Of the measured time: while the share's own cores were measured idle."),
+    )
     slot_s = models.PositiveBigIntegerField(default=0)
     memory_mib_s = models.PositiveBigIntegerField(default=0, help_text="Held; of the idle row: free.")
     core_percent_s = models.PositiveBigIntegerField(default=0, help_text="Held; of the idle row: free.")
