@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hami_platform.domain import devices, mig, quota, requests
+from hami_platform.domain import devices, mig, nodes, quota, requests
 
 State = Literal["waiting", "running", "terminated", "missing"]
 TERMINAL = frozenset(("Succeeded", "Failed"))
@@ -207,7 +207,7 @@ def _cheapest(ask: requests.DeviceRequest, eligible: Iterable[devices.Device]) -
     """(MiB, core %) of the cheapest share; each of the two for itself. Devices that can never give it do not count."""
     offers = [offer for device in eligible for offer in _offers(ask, device)]
     if not offers:
-        return ask.memory_on(0), ask.core_percent
+        return ask.memory_on(0), _cores(ask)
     return min(memory_mib for memory_mib, _ in offers), min(core_percent for _, core_percent in offers)
 
 
@@ -217,7 +217,12 @@ def _offers(ask: requests.DeviceRequest, device: devices.Device) -> list[tuple[i
         profiles = (profile for profile in device.mig_profiles if profile.memory_mib >= least_mib)
         return [(profile.memory_mib, profile.core_percent) for profile in profiles]
     memory_mib = ask.memory_on(device.memory_mib)
-    return [(memory_mib, ask.core_percent)] if memory_mib <= device.memory_mib else []
+    return [(memory_mib, _cores(ask))] if memory_mib <= device.memory_mib else []
+
+
+def _cores(ask: requests.DeviceRequest) -> int:
+    """As placement reads them."""
+    return min(ask.core_percent, nodes.MAX_CORE_PERCENT)
 
 
 def _add(a: Vector, b: Vector) -> Vector:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_platform.domain import devices, lifecycle, quota, requests
+from hami_platform.domain import devices, fit, lifecycle, nodes, quota, reasons, requests
 from tests import builders, strategies
+from tests.domain import clusters
 
 INIT, SIDECAR, APP = devices.ContainerKind.INIT, devices.ContainerKind.SIDECAR, devices.ContainerKind.APP
 
@@ -78,6 +79,25 @@ def test_the_bound_never_exceeds_what_a_placement_is_charged(request: requests.P
     )
     for charge in lifecycle.lower_bound(request, {"NVIDIA": cards}):
         rest = charged - charge.amounts
+        assert min(rest.devices, rest.memory_mib, rest.core_percent) >= 0
+
+
+def test_more_cores_than_a_device_has_are_charged_as_all_of_it() -> None:
+    """Placement reads them so, too."""
+    assert bound(ask(memory_mib=100, cores=150), builders.device()).amounts.core_percent == 100
+    assert bound(ask(memory_mib=100, cores=150)).amounts.core_percent == 100
+
+
+@given(clusters.node_states(), clusters.pods())
+def test_the_bound_never_exceeds_what_fit_takes(node: nodes.NodeState, request: requests.PodRequest) -> None:
+    fitted = fit.fit_pod(node, request)
+    if isinstance(fitted, reasons.Rejection):
+        return
+    charged: dict[str, quota.Amounts] = {}
+    for charge in fit.charges(fitted.shares):
+        charged[charge.vendor] = charged.get(charge.vendor, quota.Amounts()) + charge.amounts
+    for least in lifecycle.lower_bound(request, lifecycle.representatives(state.device for state in node.devices)):
+        rest = charged[least.vendor] - least.amounts
         assert min(rest.devices, rest.memory_mib, rest.core_percent) >= 0
 
 
