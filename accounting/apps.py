@@ -7,12 +7,14 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.management import call_command
 from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
 
 
 class AccountingConfig(AppConfig):
     """Ledger, quotas, inventory, and the pages and admin over them."""
 
     name = "accounting"
+    verbose_name = _("Accounting")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
@@ -24,7 +26,7 @@ class AccountingConfig(AppConfig):
         _keep_sign_ins()
 
 
-def _cache_table(using: str, **_: Any) -> None:
+def _cache_table(using: str, **_options: Any) -> None:
     """Where the cache is the database, sign-in limits and sessions need its table as much as ours."""
     call_command("createcachetable", database=using, verbosity=0)
 

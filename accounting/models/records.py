@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from accounting.models.clusters import Cluster
 
@@ -11,23 +12,33 @@ class Trace(models.Model):
     """One decision about one pod: verdict, codes with counts, details per node. Repeats of the same reason update one
     row."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    pod_uid = models.CharField(max_length=64)
-    namespace = models.CharField(max_length=63)
-    pod_name = models.CharField(max_length=253)
-    verdict = models.CharField(max_length=16, help_text="placed | refused | denied | error")
-    summary = models.CharField(
-        max_length=1000, help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".'
+    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    pod_uid = models.CharField(verbose_name=_("pod uid"), max_length=64)
+    namespace = models.CharField(verbose_name=_("namespace"), max_length=63)
+    pod_name = models.CharField(verbose_name=_("pod name"), max_length=253)
+    verdict = models.CharField(
+        verbose_name=_("verdict"), max_length=16, help_text=_("placed | refused | denied | error")
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="The dominant reason word.")
-    detail = models.JSONField(default=dict, help_text="Per node: HAMi's reason list and numbers; capped.")
-    inputs_hash = models.CharField(max_length=64, blank=True)
-    revision = models.BigIntegerField(default=0)
-    first_at = models.DateTimeField()
-    last_at = models.DateTimeField()
-    times = models.PositiveIntegerField(default=1)
+    summary = models.CharField(
+        verbose_name=_("summary"),
+        max_length=1000,
+        help_text=_('For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".'),
+    )
+    reason = models.CharField(
+        verbose_name=_("reason"), max_length=64, blank=True, help_text=_("The dominant reason word.")
+    )
+    detail = models.JSONField(
+        verbose_name=_("detail"), default=dict, help_text=_("Per node: HAMi's reason list and numbers; capped.")
+    )
+    inputs_hash = models.CharField(verbose_name=_("inputs hash"), max_length=64, blank=True)
+    revision = models.BigIntegerField(verbose_name=_("revision"), default=0)
+    first_at = models.DateTimeField(verbose_name=_("first time"))
+    last_at = models.DateTimeField(verbose_name=_("last time"))
+    times = models.PositiveIntegerField(verbose_name=_("how often"), default=1)
 
     class Meta:
+        verbose_name = _("decision")
+        verbose_name_plural = _("decisions")
         ordering = ("-last_at", "-id")
         constraints = (
             models.UniqueConstraint(fields=("cluster", "pod_uid", "verdict", "reason"), name="trace_once_per_reason"),
@@ -41,15 +52,19 @@ class Trace(models.Model):
 class DeniedAsk(models.Model):
     """Pods that admission denied for quota, kept by owner: the denied pod itself does not exist."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    namespace = models.CharField(max_length=63)
-    owner = models.CharField(max_length=320, help_text="Kind/name of the controller, or the pod's own name.")
-    message = models.CharField(max_length=1000)
-    first_at = models.DateTimeField()
-    last_at = models.DateTimeField()
-    times = models.PositiveIntegerField(default=1)
+    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    namespace = models.CharField(verbose_name=_("namespace"), max_length=63)
+    owner = models.CharField(
+        verbose_name=_("owner"), max_length=320, help_text=_("Kind/name of the controller, or the pod's own name.")
+    )
+    message = models.CharField(verbose_name=_("message"), max_length=1000)
+    first_at = models.DateTimeField(verbose_name=_("first time"))
+    last_at = models.DateTimeField(verbose_name=_("last time"))
+    times = models.PositiveIntegerField(verbose_name=_("how often"), default=1)
 
     class Meta:
+        verbose_name = _("denied ask")
+        verbose_name_plural = _("denied asks")
         ordering = ("-last_at",)
         constraints = (models.UniqueConstraint(fields=("cluster", "namespace", "owner"), name="denied_ask_once"),)
 
@@ -60,18 +75,22 @@ class DeniedAsk(models.Model):
 class Finding(models.Model):
     """Drift between what the ledger says and what the cluster shows, its evidence, and what was done about it."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    kind = models.CharField(max_length=48)
-    subject = models.CharField(max_length=400, help_text="Pod, node or device concerned.")
-    message = models.CharField(max_length=1000)
-    evidence = models.JSONField(default=dict)
-    found_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField()
-    repaired_at = models.DateTimeField(null=True, blank=True)
-    repair = models.CharField(max_length=400, blank=True)
-    told_at = models.DateTimeField(null=True, blank=True, help_text="When a Kubernetes event last told of it.")
+    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(verbose_name=_("kind"), max_length=48)
+    subject = models.CharField(verbose_name=_("subject"), max_length=400, help_text=_("Pod, node or device concerned."))
+    message = models.CharField(verbose_name=_("message"), max_length=1000)
+    evidence = models.JSONField(verbose_name=_("evidence"), default=dict)
+    found_at = models.DateTimeField(verbose_name=_("found at"))
+    last_seen_at = models.DateTimeField(verbose_name=_("seen last"))
+    repaired_at = models.DateTimeField(verbose_name=_("repaired at"), null=True, blank=True)
+    repair = models.CharField(verbose_name=_("repair"), max_length=400, blank=True)
+    told_at = models.DateTimeField(
+        verbose_name=_("told at"), null=True, blank=True, help_text=_("When a Kubernetes event last told of it.")
+    )
 
     class Meta:
+        verbose_name = _("finding")
+        verbose_name_plural = _("findings")
         ordering = ("-last_seen_at", "-id")
         constraints = (
             models.UniqueConstraint(
@@ -90,23 +109,36 @@ class AccessRecord(models.Model):
     Append-only for people."""
 
     class Kind(models.TextChoices):
-        SIGNED_IN = "signed-in", "signed in"
-        SIGNED_OUT = "signed-out", "signed out"
-        KEPT_OUT = "kept-out", "kept out: wrong name or password"
-        TOKEN = "token", "used a token"
-        REFUSED = "refused", "refused a change"
+        SIGNED_IN = "signed-in", _("signed in")
+        SIGNED_OUT = "signed-out", _("signed out")
+        KEPT_OUT = "kept-out", _("kept out: wrong name or password")
+        TOKEN = "token", _("used a token")
+        REFUSED = "refused", _("refused a change")
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    kind = models.CharField(max_length=10, choices=Kind)
-    hour = models.DateTimeField()
-    at = models.DateTimeField(help_text="The last time in the hour; database time.")
-    who = models.CharField(max_length=150, blank=True, help_text="Account, as far as it was said.")
-    how = models.CharField(max_length=100, blank=True, help_text="Password, provider, or the token's name.")
-    what = models.CharField(max_length=300, blank=True, help_text="Method and path of a refused change.")
-    address = models.CharField(max_length=64, blank=True, help_text="Of the connection; a proxy's, where there is one.")
-    times = models.PositiveIntegerField(default=1)
+    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(verbose_name=_("kind"), max_length=10, choices=Kind)
+    hour = models.DateTimeField(verbose_name=_("hour"))
+    at = models.DateTimeField(verbose_name=_("time"), help_text=_("The last time in the hour; database time."))
+    who = models.CharField(
+        verbose_name=_("who"), max_length=150, blank=True, help_text=_("Account, as far as it was said.")
+    )
+    how = models.CharField(
+        verbose_name=_("how"), max_length=100, blank=True, help_text=_("Password, provider, or the token's name.")
+    )
+    what = models.CharField(
+        verbose_name=_("what"), max_length=300, blank=True, help_text=_("Method and path of a refused change.")
+    )
+    address = models.CharField(
+        verbose_name=_("address"),
+        max_length=64,
+        blank=True,
+        help_text=_("Of the connection; a proxy's, where there is one."),
+    )
+    times = models.PositiveIntegerField(verbose_name=_("how often"), default=1)
 
     class Meta:
+        verbose_name = _("access record")
+        verbose_name_plural = _("access records")
         ordering = ("-at", "-id")
         constraints = (
             models.UniqueConstraint(
@@ -121,16 +153,18 @@ class AccessRecord(models.Model):
 class Notice(models.Model):
     """Something that another system is told of when it begins and when it ends. Outside the ledger."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    kind = models.CharField(max_length=48)
-    subject = models.CharField(max_length=400)
-    text = models.CharField(max_length=1000)
-    begun_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, blank=True)
-    told_begin = models.BooleanField(default=False)
-    told_end = models.BooleanField(default=False)
+    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(verbose_name=_("kind"), max_length=48)
+    subject = models.CharField(verbose_name=_("subject"), max_length=400)
+    text = models.CharField(verbose_name=_("text"), max_length=1000)
+    begun_at = models.DateTimeField(verbose_name=_("begun at"))
+    ended_at = models.DateTimeField(verbose_name=_("ended at"), null=True, blank=True)
+    told_begin = models.BooleanField(verbose_name=_("told begin"), default=False)
+    told_end = models.BooleanField(verbose_name=_("told end"), default=False)
 
     class Meta:
+        verbose_name = _("notice")
+        verbose_name_plural = _("notices")
         ordering = ("-begun_at", "-id")
         constraints = (
             models.UniqueConstraint(
