@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import QuerySet, Sum
 
 from accounting import ledger
-from accounting.models import Device, Namespace, Quota, Tenant
-from accounting.services import device_config, edits, errors, namespaces
+from accounting.models import Device, Namespace, Quota
+from accounting.services import edits, errors, scopes
 from hami_platform.domain import quota as domain
 from hami_platform.domain import units
 
@@ -48,7 +48,7 @@ def quota_set(
         _refuse_outdated(row, expected_version)
         values: dict[str, Any] = {
             "name": edits.text_checked(row, "name", name),
-            "vendor": _vendor_checked(row, selector.vendor),
+            "vendor": scopes.vendor_checked(row, selector.vendor),
             "model_pattern": edits.text_checked(row, "model_pattern", selector.model_pattern),
             **limits_checked(limits, ceiling_mib=ceiling_mib()),
             "valid_from": valid_from,
@@ -118,23 +118,9 @@ def in_force(valid_from: datetime | None, valid_until: datetime | None, at: date
     return (valid_from is None or valid_from <= at) and (valid_until is None or at < valid_until)
 
 
-def _vendor_checked(row: Quota, text: str) -> str:
-    """The word of a configured vendor, or none. A quota that counts nobody's devices would limit nothing."""
-    word = edits.text_checked(row, "vendor", text)
-    words = [vendor.word for vendor in device_config.device_config().vendors]
-    if word and word != row.vendor and word not in words:
-        raise errors.InvalidInput("vendor", f"{word} is not configured: one of {', '.join(words)}")
-    return word
-
-
 def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -> None:
     """A quota on a namespace that nobody has seen yet makes the namespace's row as well."""
-    if row.namespace is not None and edits.is_new(row.namespace):
-        new = row.namespace
-        name, new.name = new.name, ""
-        named = {"name": namespaces.name_checked(new, name)}
-        edits.put(entry, new, named, kind="namespace", key=named["name"], reason=reason)
-        row.namespace = new
+    row.namespace = scopes.namespace_stored(entry, row.namespace, reason)
     scope = row.namespace.name if row.namespace is not None else ""
     edits.put(entry, row, values, kind="quota", reason=reason, scope=scope)
 
@@ -167,10 +153,8 @@ def _by_id(entry: ledger.Entry, quota_id: int) -> Quota:
 
 
 def _found(entry: ledger.Entry, namespace: str, tenant: str, name: str, quota_id: int | None) -> Quota:
-    if bool(namespace) == bool(tenant):
-        raise errors.InvalidInput("namespace", "name one namespace or one tenant")
-    scope = {"namespace": _namespace(entry, namespace)} if namespace else {"tenant": _tenant(entry, tenant)}
-    owner: Any = next(iter(scope.values()))
+    owner = scopes.scope_row(entry, namespace, tenant)
+    scope: dict[str, Any] = {"namespace": owner} if isinstance(owner, Namespace) else {"tenant": owner}
     named = None if edits.is_new(owner) else Quota.objects.filter(**scope, name=name.strip()).first()
     if quota_id is None:
         return named or Quota(cluster_id=entry.clock.cluster_id, **scope)
@@ -181,17 +165,4 @@ def _found(entry: ledger.Entry, namespace: str, tenant: str, name: str, quota_id
         )
     if named is not None and named.pk != row.pk:
         raise errors.InvalidInput("name", f"there is a quota {named} already")
-    return row
-
-
-def _namespace(entry: ledger.Entry, name: str) -> Namespace:
-    row = namespaces.namespace_row(entry, name)
-    row.name = row.name or name.strip()
-    return row
-
-
-def _tenant(entry: ledger.Entry, name: str) -> Tenant:
-    row = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
-    if row is None:
-        raise errors.InvalidInput("tenant", f"there is no tenant {name}")
     return row
