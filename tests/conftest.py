@@ -69,6 +69,16 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
                 )
 
 
+@pytest.fixture(autouse=True)
+def no_connection_is_lost() -> Iterator[None]:
+    """A test whose threads keep their connections is to blame itself: the pool's end would be some later test's."""
+    yield
+    if os.environ.get("TEST_LEDGER") == "postgres":
+        from tests import threads
+
+        assert threads.lost_connections() == 0, "its threads have to give their connections back: threads.alone"
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> str:
     """A PostgreSQL server, by the URL of its own database. For a database of one's own: `fresh_postgres`."""

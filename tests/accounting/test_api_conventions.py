@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import threading
+from concurrent import futures
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from accounting import ledger, models
 from accounting.api import tables
 from accounting.services import access_log, attempts, namespaces, quotas, retention, tokens
 from hami_platform.domain.quota import Limits
+from tests import threads
 from tests.accounting import rows
 
 pytestmark = pytest.mark.django_db
@@ -176,11 +177,9 @@ def test_of_two_that_are_sent_at_once_one_is_done() -> None:
     def send() -> None:
         answers.append(attempts.attempt(act, cause="quota_set", actor="root", once=once))
 
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with futures.ThreadPoolExecutor(4) as pool:
+        for sent in [pool.submit(threads.alone, send) for _ in range(4)]:
+            sent.result(60)
     assert models.Quota.objects.count() == 1
     assert len({one.body["id"] for one in answers}) == 1
     assert sorted(one.repeated for one in answers) == [False, True, True, True]

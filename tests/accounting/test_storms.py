@@ -23,7 +23,7 @@ from django.db import connection
 from accounting import ledger, live_view
 from accounting.models import Pod
 from accounting.services import claims, placements, seen
-from tests import builders
+from tests import builders, threads
 from tests.accounting import flow, kube_objects
 from tests.accounting.celery_processes import database_url
 from tests.accounting.simulated import until
@@ -179,10 +179,10 @@ def test_whoever_waits_for_the_clock_waits_for_one_lock_alone() -> None:
             pass
 
     with futures.ThreadPoolExecutor(4) as pool, psycopg.connect(database_url(), autocommit=True) as other:
-        pool.submit(alone, hold)
+        pool.submit(threads.alone, hold)
         until(lambda: other.execute("SELECT 1 FROM pg_locks WHERE mode = 'RowShareLock'").fetchall(), "it is held")
         for _ in range(3):
-            pool.submit(alone, wait)
+            pool.submit(threads.alone, wait)
         until(lambda: other.execute(waits).fetchall(), "somebody waits")
         kinds = {kind for _ in range(20) for (kind,) in other.execute(waits).fetchall()}
         held.set()
@@ -206,19 +206,11 @@ def test_a_queue_that_moves_is_waited_in_again_and_denies_nobody() -> None:
         return flow.admit(kube_objects.pod("p", mem=1000))
 
     with futures.ThreadPoolExecutor(4) as pool:
-        works = [pool.submit(alone, work) for work in (busy, busy, busy)]
-        assert pool.submit(alone, ask).result(60).granted
+        works = [pool.submit(threads.alone, work) for work in (busy, busy, busy)]
+        assert pool.submit(threads.alone, ask).result(60).granted
         for one in works:
             one.result(60)
     assert not ledger.breaker.why
-
-
-def alone(work: Callable[[], T]) -> T:
-    """In a thread: its connection is given back."""
-    try:
-        return work()
-    finally:
-        connection.close()
 
 
 @pytest.mark.only("postgresql")

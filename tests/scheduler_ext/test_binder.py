@@ -19,6 +19,7 @@ from accounting.models import Finding
 from accounting.services import cluster_api
 from hami_platform import env
 from scheduler_ext import binder, extender, node_queue
+from tests import threads
 from tests.scheduler_ext.world import World, held_mib, pod, row, total_mib
 
 BINDING = r"/binding$"
@@ -193,8 +194,8 @@ def test_h47_a_holder_that_failed_holds_no_lock(world: World) -> None:
 def test_h52_members_of_a_gang_bound_in_the_same_moment_both_bind(world: World) -> None:
     first, second = world.placed("a"), world.placed("b")
     with ThreadPoolExecutor() as pool:
-        one = pool.submit(world.bind, first)
-        two = pool.submit(world.bind, second)
+        one = pool.submit(threads.alone, world.bind, first)
+        two = pool.submit(threads.alone, world.bind, second)
         done = next(name for name in _until_bound(world, "a", "b"))
         world.started(done)
         assert (one.result(20), two.result(20)) == ("", "")
