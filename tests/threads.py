@@ -8,7 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.db import connection
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 PATIENCE_S = 5.0
 
 
