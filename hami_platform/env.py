@@ -265,6 +265,9 @@ class Settings(env_monitor.MonitorSettings):
         variable="LIVENESS_TIMEOUT",
     )
     trace_keep_days: int = row(values.integer(1), "14", "Days for which decisions are kept.")
+    trace_inputs_mib: int = row(
+        values.integer(0), "512", "Disk for what decisions were taken on, to take them again. Oldest first. 0: nothing."
+    )
     journal_keep_days: int = row(values.integer(1), "30", "Days for which the journal is kept.")
     measurement_keep_days: int = row(values.integer(1), "7", "Days for which measured utilisation is kept.")
 

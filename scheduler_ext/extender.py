@@ -168,7 +168,7 @@ def _tell(asked: seen.PodSeen, answer: placements.FilterAnswer, verdict: str, na
     traces.keep(
         traces.Decided(
             asked.uid, asked.namespace, asked.name, verdict, reason=reason, summary=summary,
-            revision=answer.revision, decision=answer.decision,
+            revision=answer.revision, decision=answer.decision, chosen=answer.chosen, basis=answer.basis,
         )
     )  # fmt: skip
     if verdict == traces.REFUSED:

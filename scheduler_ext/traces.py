@@ -6,7 +6,6 @@ about a refusal beside it (`Refusal`) is what waking goes by. Must not know: how
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from django.db import models
 
 from accounting import ledger
 from accounting.models import Refusal, Trace
+from accounting.services import claims, decision_inputs, decision_texts, kept_inputs
 from hami_platform import metrics
 from hami_platform.domain import ever, place
 from scheduler_ext import background
 
-PLACED, REFUSED, DENIED, ERROR = "placed", "refused", "denied", "error"
-NODES_KEPT = 200  # of a refusal over thousands of nodes; the summary counts them all
-SUMMARY_MAX = 1000
+PLACED, REFUSED, ERROR = "placed", "refused", "error"
+ADMITTED, GATED, DENIED = "admitted", "gated", "denied"
 ALL_SHOWN = 100  # kube-scheduler goes on looking for so many nodes at least (minFeasibleNodesToFind)
 
 _dropped = metrics.counter("hami_platform_traces_dropped_total", "Decisions not kept because the writer was behind.")
@@ -36,7 +35,12 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision. decision is looked at by the writer, not by whoever decided: counting exactly costs time."""
+    """One decision. decision is looked at by the writer, not by whoever decided: counting exactly costs time. chosen:
+    the one before it that found the node, if decision only confirms it. basis: what the limits were judged on, where
+    they decided. by_text: the pod's text alone decided.
+
+    uid: of a pod that is being admitted, its claim's id; of a denied one, what its owner's repeats have in common.
+    """
 
     uid: str
     namespace: str
@@ -46,10 +50,19 @@ class Decided:
     summary: str = ""
     revision: int = 0
     decision: place.Decision | None = None
+    chosen: place.Decision | None = None
+    basis: claims.Basis | None = None
+    by_text: bool = False
 
     @property
     def key(self) -> Key:
         return (self.uid, self.verdict, self.reason)
+
+    @property
+    def grounds(self) -> decision_inputs.Grounds:
+        """What it was taken on."""
+        choices = tuple(one for one in (self.chosen, self.decision) if one is not None)
+        return decision_inputs.Grounds(self.basis, choices)
 
 
 def keep(decided: Decided) -> None:
@@ -71,12 +84,17 @@ def write(batch: Iterable[Decided]) -> None:
     try:
         cluster = ledger.cluster_id()
         now = ledger.database_time()  # ages are compared with it: a process whose clock is off must not shorten them
-        rows = {key: _row(one, now) for key, one in latest.items()}
+        kept = _keeper.spell(cluster, now, {key: one.grounds for key, one in latest.items()})
+        rows = {key: _row(one, now, kept) for key, one in latest.items()}
         with ledger.losable():
             _traces(cluster, latest, rows, times)
             Refusal.objects.filter(cluster=cluster, pod_uid__in=placed).delete()
             for uid in sorted(last):
                 _refusal(cluster, last[uid], now)
+            _keeper.write(kept)
+    except BaseException:
+        _keeper.forget()
+        raise
     finally:
         if not database.in_atomic_block:
             database.close()
@@ -153,34 +171,22 @@ class Hopeless:
         return never
 
 
-def _row(one: Decided, now: datetime) -> dict[str, Any]:
-    detail = _detail(one)
-    digest = hashlib.sha256(repr((one.key, one.revision, sorted(detail.items()))).encode()).hexdigest()
+def _row(one: Decided, now: datetime, kept: kept_inputs.Kept[Key]) -> dict[str, Any]:
+    detail = decision_texts.detail(one.decision)
+    if one.key in kept.why_not:
+        detail["not_kept"] = kept.why_not[one.key].value
     return {
-        "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": now, "inputs_hash": digest,
+        "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": now,
+        "inputs_hash": kept.hashes.get(one.key, ""),
     }  # fmt: skip
 
 
 def _summary(one: Decided) -> str:
     if one.summary or one.decision is None:
-        return one.summary[:SUMMARY_MAX]
-    if one.decision.placement is not None:
-        return f"node {one.decision.placement.node}"[:SUMMARY_MAX]
-    return place.summary(one.decision.rejections)[:SUMMARY_MAX]
-
-
-def _detail(one: Decided) -> dict[str, Any]:
-    """HAMi's own text for each refused node; on success also the devices that were chosen."""
-    if one.decision is None:
-        return {}
-    names = sorted(one.decision.rejections)
-    texts = {name: one.decision.rejections[name].text() for name in names[:NODES_KEPT]}
-    detail: dict[str, Any] = {"nodes": texts, "nodes_left_out": max(0, len(names) - NODES_KEPT)}
-    if one.decision.placement is not None:
-        shares = one.decision.placement.shares
-        detail["devices"] = [[one.container, one.uuid, one.memory_mib, one.core_percent] for one in shares]
-    return detail
+        return one.summary[: decision_texts.SUMMARY_MAX]
+    return decision_texts.summary(one.decision)
 
 
 _hopeless = Hopeless()
+_keeper: kept_inputs.Keeper[Key] = kept_inputs.Keeper()
 _queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=500, linger_s=0.2)

@@ -7,6 +7,7 @@ from accounting.models.people import ApiToken, IdempotencyKey, LoginLink, Role, 
 from accounting.models.pods import NodeLock, Pod, PodState, Refusal, Share
 from accounting.models.readings import DeviceReading, Examination
 from accounting.models.records import AccessRecord, DeniedAsk, Finding, Notice, Trace
+from accounting.models.replays import InputHour, InputPiece
 from accounting.models.tenancy import Mode, Namespace, NativeQuota, Quota, Tenant
 from accounting.models.usage import LateUsage, Measurement, Price, Registration, UsageHour, UsageInterval
 
@@ -23,6 +24,8 @@ __all__ = [
     "Finding",
     "Hold",
     "IdempotencyKey",
+    "InputHour",
+    "InputPiece",
     "Journal",
     "LateUsage",
     "LoginLink",

@@ -6,7 +6,7 @@ the last room, since each is checked under the Clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from accounting.models import Pod, PodState
 from accounting.services import pod_rows
 from hami_platform import env
 from hami_platform.domain import lifecycle, quota
+from hami_platform.domain.devices import Device
 from hami_platform.domain.quota import Charge, Excess
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.rows import NamespaceRow
@@ -39,9 +40,21 @@ class ClaimAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What a claim is judged on: with the same again, the answer is the same. pending: of the message alone, the claims
+    that wait for their pods."""
+
+    mode: str
+    headroom: quota.Headroom
+    kinds: Mapping[str, tuple[Device, ...]]
+    request: PodRequest
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimAnswer:
     """granted: admit. gated: admit with the quota gate. message: why not, for people. claim_id: the one that holds,
-    if any."""
+    if any. basis: what it was judged on; None for a repeat of an earlier answer."""
 
     granted: bool
     gated: bool = False
@@ -49,15 +62,18 @@ class ClaimAnswer:
     message: str = ""
     warnings: tuple[str, ...] = ()
     excess: Excess | None = None
+    basis: Basis | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the namespace's mode takes a price: the first broken limit, and whether it stops the pod."""
+    """How the namespace's mode takes a price: the first broken limit, and whether it stops the pod. headroom: the
+    limits that it was held to."""
 
     mode: str
     excess: Excess | None = None
     warnings: tuple[str, ...] = field(default=())
+    headroom: quota.Headroom = quota.UNLIMITED
 
     @property
     def stops(self) -> bool:
@@ -73,11 +89,16 @@ def judge(view: View, namespace: str, charges: Sequence[Charge], *, without: int
     """What the namespace's limits say to these charges, `without` (a pod id) not counted."""
     default = NamespaceRow(namespace, mode=env.current().default_namespace_mode)
     mode = view.namespaces.get(namespace, default).mode
-    excess = quota.excess(view.headroom(namespace, without=without), charges)
+    return weighed(mode, view.headroom(namespace, without=without), charges)
+
+
+def weighed(mode: str, headroom: quota.Headroom, charges: Sequence[Charge]) -> Verdict:
+    """What these limits say to these charges in a namespace of this mode. Follows from nothing else."""
+    excess = quota.excess(headroom, charges)
     if excess is None or mode != "warn":
-        return Verdict(mode, excess)
+        return Verdict(mode, excess, headroom=headroom)
     over = excess.used + excess.asked - excess.limit
-    return Verdict(mode, excess, (f"over quota {excess.rule} by {over} ({excess.text()})",))
+    return Verdict(mode, excess, (f"over quota {excess.rule} by {over} ({excess.text()})",), headroom)
 
 
 def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
@@ -117,14 +138,22 @@ def _replaced(entry: Entry, ask: ClaimAsk) -> Pod | None:
 
 
 def _answer(view: View, ask: ClaimAsk, verdict: Verdict) -> ClaimAnswer:
+    pending = 0
+    if verdict.stops and verdict.mode != "wait":
+        pending = sum(
+            1 for pod in view.pods.values() if pod.namespace == ask.namespace and pod.state == "claimed" and not pod.uid
+        )
+    basis = Basis(verdict.mode, verdict.headroom, view.kinds, ask.request, pending)
+    return replace(answered(verdict, pending), claim_id="" if verdict.stops else ask.claim_id, basis=basis)
+
+
+def answered(verdict: Verdict, pending: int) -> ClaimAnswer:
+    """The answer to a verdict, without a claim. pending: claims of the namespace whose pods do not exist yet."""
     if verdict.excess is None or not verdict.stops:
-        return ClaimAnswer(granted=True, claim_id=ask.claim_id, warnings=verdict.warnings, excess=verdict.excess)
+        return ClaimAnswer(granted=True, warnings=verdict.warnings, excess=verdict.excess)
     message = verdict.excess.text()
     if verdict.mode == "wait":
         return ClaimAnswer(granted=True, gated=True, warnings=(f"waits for quota: {message}",), excess=verdict.excess)
-    pending = sum(
-        1 for pod in view.pods.values() if pod.namespace == ask.namespace and pod.state == "claimed" and not pod.uid
-    )
     note = f"; {pending} claims pending creation" if pending else ""
     return ClaimAnswer(granted=False, message=f"exceeding resource quota: {message}{note}", excess=verdict.excess)
 

@@ -16,15 +16,27 @@ from hami_platform.domain.vendors.base import DeviceConfig
 
 def device_config() -> DeviceConfig:
     """Resource names and defaults of every vendor. Raises domain ConfigError that names file and key."""
-    return _read(env.current().device_config_file)
+    return _read(env.current().device_config_file)[0]
+
+
+def source() -> str:
+    """The text that `device_config` was read from; empty: the defaults."""
+    return _read(env.current().device_config_file)[1]
 
 
 @functools.lru_cache(maxsize=8)
-def _read(file: str) -> DeviceConfig:
+def of_text(text: str) -> DeviceConfig:
+    """What a text that `source` gave means; of the empty one, the defaults."""
+    return registry.device_config(yaml.safe_load(text) or {}) if text else registry.default_config()
+
+
+@functools.lru_cache(maxsize=8)
+def _read(file: str) -> tuple[DeviceConfig, str]:
     if not file:
-        return registry.default_config()
+        return registry.default_config(), ""
     try:
-        loaded: Any = yaml.safe_load(pathlib.Path(file).read_text(encoding="utf-8"))
+        text = pathlib.Path(file).read_text(encoding="utf-8")
+        loaded: Any = yaml.safe_load(text)
     except (OSError, yaml.YAMLError) as fault:
         raise ConfigError(f"HAMI_DEVICE_CONFIG_FILE {file}: {fault}") from fault
-    return registry.device_config(loaded or {})
+    return registry.device_config(loaded or {}), text or "{}"

@@ -28,13 +28,17 @@ from hami_platform.domain.strategy import Strategies
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 
+NO_CLAIM = "no claim"
+"""Said where no limit stops the pod any more, but it did not get a claim in time."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
     """Where the pod goes. error: a fault or a state in which no answer may be given, never "does not fit".
 
     quota: the sentence about the limit that stops it, where no placement was tried. decision is there then, too, unless
-    the limit was raised meanwhile. excess: that limit with its numbers.
+    the limit was raised meanwhile. excess: that limit with its numbers. basis: what the limits were judged on.
+    chosen: the decision by which the node was found, where decision only says that it still fits.
     """
 
     node: str = ""
@@ -43,6 +47,8 @@ class FilterAnswer:
     quota: str = ""
     revision: int = 0
     excess: Excess | None = None
+    basis: claims.Basis | None = None
+    chosen: place.Decision | None = None
 
     @property
     def reason(self) -> str:
@@ -162,14 +168,21 @@ def _confirm(
         refused = _without_claim(entry, view, pod, seen, candidates)
         if refused is not None:
             return refused
+    chosen = None
     if decision is None or view is not decided_on:
-        decision = _decide_again(view, view.pods.get(pod.pk), seen, candidates, decision)
+        stale, decision = decision, _decide_again(view, view.pods.get(pod.pk), seen, candidates, decision)
+        chosen = stale if stale is not None and confirms(decision, stale) else None
     if decision.placement is None:
         if pod.state == PodState.RESERVED:
             pod_rows.pod_unplace(entry, pod)
         return FilterAnswer(decision=decision, revision=entry.revision)
     reserve(entry, pod, decision.placement, seen.request, config, had_none=had_none)
-    return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision)
+    return FilterAnswer(node=decision.placement.node, decision=decision, revision=entry.revision, chosen=chosen)
+
+
+def confirms(decision: place.Decision, stale: place.Decision) -> bool:
+    """Whether the decision looked at the stale choice alone."""
+    return stale.placement is not None and decision.question.candidates == (stale.placement.node,)
 
 
 def _without_claim(entry: Entry, view: View, pod: Pod, seen: PodSeen, candidates: Sequence[str]) -> FilterAnswer | None:
@@ -194,8 +207,9 @@ def _waits_for_quota(view: View, row: PodRow | None, seen: PodSeen) -> bool:
 def _no_claim(view: View, row: PodRow | None, seen: PodSeen) -> FilterAnswer:
     own = row.id if row is not None else None
     verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=own)
-    text = verdict.excess.text() if verdict.excess else "no claim"
-    return FilterAnswer(quota=text, revision=view.clock.revision, excess=verdict.excess)
+    text = verdict.excess.text() if verdict.excess else NO_CLAIM
+    basis = claims.Basis(verdict.mode, verdict.headroom, view.kinds, seen.request)
+    return FilterAnswer(quota=text, revision=view.clock.revision, excess=verdict.excess, basis=basis)
 
 
 def _decide_uncrowded(view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str]) -> place.Decision:

@@ -19,6 +19,7 @@ from accounting.models import (
     Refusal,
     Trace,
 )
+from accounting.services import kept_inputs
 from hami_platform import env
 
 BATCH = 2000
@@ -30,6 +31,9 @@ def retention_run() -> int:
     dropped = Trace.objects.filter(
         cluster=cluster, last_at__lt=now - timedelta(days=settings.trace_keep_days)
     ).delete()[0]
+    dropped += kept_inputs.inputs_drop(
+        cluster, now, days=settings.trace_keep_days, budget_mib=settings.trace_inputs_mib
+    )
     dropped += _measurements(cluster, now - timedelta(days=settings.measurement_keep_days))
     dropped += _told(cluster, now - timedelta(days=settings.trace_keep_days))
     dropped += _refusals(cluster, now - timedelta(hours=1))
