@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from deviceplugin.monitor_use import CardUse, Measuring
+from deviceplugin.monitor_use import CardUse, Condition, Measuring
 from hami_platform.domain import devices
 
 HAMI_CORE = "hami-core"
@@ -165,6 +165,17 @@ class _Instance(_Record, frozen=True):
     compute_instance_id: int = 0
 
 
+class _Reading(_Record, frozen=True):
+    """What a driver would tell of the card. See monitor_use.Condition."""
+
+    temperature_c: int | None = None
+    temperature_limit_c: int | None = None
+    power_w: int | None = None
+    power_limit_w: int | None = None
+    slowed: tuple[str, ...] | None = None
+    xid: int | None = None
+
+
 class _Device(_Record, frozen=True):
     uuid: str
     model: str
@@ -179,6 +190,8 @@ class _Device(_Record, frozen=True):
     peers: dict[str, int] = {}
     memory_used_mib: int | None = None
     core_used_percent: int | None = None
+    reading: _Reading | None = None
+    ailment: str = "the inventory file says so"
 
 
 class _File(_Record, frozen=True):
@@ -250,7 +263,7 @@ def _card(device: _Device, position: int) -> Card:
         numa=device.numa,
         mode=device.mode,
         healthy=device.health == "healthy",
-        ailment="" if device.health == "healthy" else "the inventory file says so",
+        ailment="" if device.health == "healthy" else device.ailment,
         minor=device.minor,
         peers=tuple(Peer(uuid_, score) for uuid_, score in sorted(device.peers.items())),
         partitions=tuple(_partition(one) for one in device.mig_devices) if device.mode == MIG else (),
@@ -260,11 +273,23 @@ def _card(device: _Device, position: int) -> Card:
 
 def _use(device: _Device, position: int) -> CardUse | None:
     used_mib, percent = device.memory_used_mib, device.core_used_percent
-    if used_mib is None and percent is None:
+    if used_mib is None and percent is None and device.reading is None:
         return None
     card = _card(device, position)
     used_bytes = None if used_mib is None else used_mib << 20
-    return CardUse(card.uuid, card.index, card.model, used_bytes, percent)
+    condition = Condition(ailment=card.ailment)
+    if (told := device.reading) is not None:
+        condition = Condition(
+            told.temperature_c,
+            told.temperature_limit_c,
+            told.power_w,
+            told.power_limit_w,
+            told.slowed,
+            told.xid,
+            None if told.xid is None else 0,
+            card.ailment,
+        )
+    return CardUse(card.uuid, card.index, card.model, used_bytes, percent, condition=condition)
 
 
 def _partition(record: _Instance) -> Partition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from deviceplugin import completion, monitor_meters, monitor_samples
@@ -39,17 +39,21 @@ class Batch:
         return {
             "node": node,
             "age_s": max(0, round(now_s - self.until_s)),
-            "samples": [
-                {
-                    "uuid": one.uuid,
-                    "pod_uid": one.pod_uid,
-                    "container": one.container,
-                    "memory_used_mib": one.memory_used_mib,
-                    "core_used_percent": one.core_used_percent,
-                }
-                for one in self.samples
-            ],
+            "samples": [_body(one) for one in self.samples],
         }
+
+
+def _body(one: monitor_samples.Sample) -> dict[str, Any]:
+    """What is not known of a device's condition is left out: shares, the most of them, have none."""
+    told = {name: value for name, value in asdict(one.condition).items() if value not in (None, "")}
+    return {
+        "uuid": one.uuid,
+        "pod_uid": one.pod_uid,
+        "container": one.container,
+        "memory_used_mib": one.memory_used_mib,
+        "core_used_percent": one.core_used_percent,
+        **told,
+    }
 
 
 class Reporter:

@@ -13,6 +13,24 @@ from deviceplugin.region import DeviceUse
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """How a card is, beside its use. None where the driver does not tell.
+
+    slowed: why its clocks are held down, in nvml_use's words; empty: they are not. xid: the last one heard since the
+    agent began, xid_age_s ago. ailment: why it is unhealthy; empty: it is well.
+    """
+
+    temperature_c: int | None = None
+    temperature_limit_c: int | None = None
+    power_w: int | None = None
+    power_limit_w: int | None = None
+    slowed: tuple[str, ...] | None = None
+    xid: int | None = None
+    xid_age_s: int | None = None
+    ailment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CardUse:
     """A whole card, all its processes and the driver's own part. None where the driver does not tell. 0 to 100."""
 
@@ -22,6 +40,7 @@ class CardUse:
     memory_used_bytes: int | None = None
     core_percent: int | None = None
     memory_controller_percent: int | None = None
+    condition: Condition = Condition()
 
 
 @runtime_checkable

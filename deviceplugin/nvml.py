@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -66,6 +67,7 @@ class NvmlInventory:
         self._peers: dict[str, tuple[inventory.Peer, ...]] = {}
         self._known: dict[str, inventory.Card] = {}
         self._left_out: set[str] = set()
+        self._heard: dict[str, tuple[int, float]] = {}
         self._silent_scans = 0
 
     def scan(self) -> tuple[inventory.Card, ...]:
@@ -90,7 +92,7 @@ class NvmlInventory:
         self._on(card, lambda handle: nvml_mig.dissolve(self._nvml, handle, use), use.profile)
 
     def use(self) -> tuple[CardUse, ...]:
-        """See monitor_use.Measuring. A card that does not answer is left out."""
+        """See monitor_use.Measuring. A card that does not answer tells why, once a scan knows; else it is left out."""
         with self._lock:
             try:
                 self._start()
@@ -100,10 +102,17 @@ class NvmlInventory:
             return tuple(one for one in found if one is not None)
 
     def _use(self, card: inventory.Card) -> CardUse | None:
+        xid = self._last_xid(card.uuid)
         try:
-            return nvml_use.use_of(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(card.uuid), card)
+            return nvml_use.use_of(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(card.uuid), card, xid)
         except self._nvml.NVMLError:
-            return None  # the next scan says what is wrong with it
+            # The next scan says what is wrong with it, if none has yet.
+            return nvml_use.silent(card, xid) if card.ailment else None
+
+    def _last_xid(self, uuid: str) -> tuple[int, int] | None:
+        """The last one that the card reported, harmful or not, and how many seconds ago."""
+        heard = self._heard.get(uuid)
+        return None if heard is None else (heard[0], round(time.monotonic() - heard[1]))
 
     def cut(self, card: str) -> None:
         """See Inventory."""
@@ -188,6 +197,7 @@ class NvmlInventory:
                 if error.value not in (self._nvml.NVML_ERROR_TIMEOUT, self._nvml.NVML_ERROR_GPU_IS_LOST):
                     raise
                 return
+            self._heard[uuid] = (event.eventData, time.monotonic())
             if self._policy.harms(event.eventData):
                 instance = None if event.gpuInstanceId == WHOLE_CARD else event.gpuInstanceId
                 self._vitals.harmed(uuid, event.eventData, instance)

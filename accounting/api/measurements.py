@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from django.db.models import Q
@@ -70,8 +71,14 @@ class MeasurementsEndpoint(ListEndpoint):
         form = serializers.MeasurementReport(data=request.data)
         form.is_valid(raise_exception=True)
         said = form.validated_data
-        samples = [measurements.Sample(**one) for one in said["samples"]]
+        samples = [_sample(one) for one in said["samples"]]
         done = measurements.measurements_store(node=said["node"], age_s=said["age_s"], samples=samples)
         if done is None:
             raise Http404("no such node")
         return Response(serializers.MeasurementAnswer(done).data)
+
+
+def _sample(said: dict[str, Any]) -> measurements.Sample:
+    """What was measured of it, and how it is."""
+    how = measurements.Condition(**{one.name: said.pop(one.name) for one in fields(measurements.Condition)})
+    return measurements.Sample(**said, condition=how)

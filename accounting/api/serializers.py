@@ -243,6 +243,11 @@ class UnmanagedReport(serializers.Serializer[Any]):
     devices = serializers.ListField(child=serializers.CharField(max_length=128), min_length=1, max_length=256)
 
 
+def _reading(help_text: str, most: int) -> serializers.IntegerField:
+    """A figure that a driver need not tell."""
+    return serializers.IntegerField(min_value=0, max_value=most, allow_null=True, default=None, help_text=help_text)
+
+
 class SampleShape(serializers.Serializer[Any]):
     """Use of a device or of a container's share of it."""
 
@@ -254,6 +259,22 @@ class SampleShape(serializers.Serializer[Any]):
     )
     core_used_percent = serializers.IntegerField(
         min_value=0, max_value=10**6, allow_null=True, default=None, help_text="Mean since the last report."
+    )
+    temperature_c = _reading("Degrees Celsius, of a whole device, as all that follow.", 10**3)
+    temperature_limit_c = _reading("At which the device slows itself down.", 10**3)
+    power_w = _reading("Watts.", 10**5)
+    power_limit_w = _reading("Watts that it is allowed.", 10**5)
+    slowed = serializers.ListField(
+        child=serializers.RegexField(r"^[a-z_]{1,24}$"),
+        max_length=8,
+        allow_null=True,
+        default=None,
+        help_text="Why its clocks are held down; empty: they are not.",
+    )
+    xid = _reading("Number of the last XID heard.", 10**6)
+    xid_age_s = _reading("Seconds since then, at the end of the measurement.", 10**8)
+    ailment = serializers.CharField(
+        max_length=200, allow_blank=True, default="", help_text="Why the agent calls it unhealthy; empty: it is well."
     )
 
 

@@ -1,4 +1,5 @@
-"""Keeps what agents measured: one row for each device or share, and ten minutes. No decision reads it.
+"""Keeps what agents measured: one row for each device or share, and ten minutes; of how a device is, the latest only.
+No decision reads either.
 
 An agent is believed for the devices and pods that the ledger has on its node, and for nothing else. Repeating a report
 changes nothing.
@@ -7,14 +8,14 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db import InterfaceError, OperationalError
 
 from accounting import ledger
-from accounting.models import Device, Measurement, Node, Pod, PodState
+from accounting.models import Device, DeviceReading, Measurement, Node, Pod, PodState
 from accounting.services import liveness
 
 SLOT_S: Final = 600
@@ -22,20 +23,37 @@ SAMPLES_MOST: Final = 2000
 """In one report: 16 cards with more than a hundred shares each."""
 AGE_MOST_S: Final = 86_400
 _COLUMNS: Final = ("at", "memory_used_mib", "memory_peak_mib", "core_used_percent")
+_READ: Final = tuple(one.name for one in DeviceReading._meta.concrete_fields if not one.primary_key)
 
 Key = tuple[str, str, str]
 """Device uuid, pod uid, container; the last two are empty for the whole device."""
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """How a whole device is. None, and an empty ailment, where its agent does not tell. xid: the last one heard,
+    xid_age_s before the report's end."""
+
+    temperature_c: int | None = None
+    temperature_limit_c: int | None = None
+    power_w: int | None = None
+    power_limit_w: int | None = None
+    slowed: Sequence[str] | None = None
+    xid: int | None = None
+    xid_age_s: int | None = None
+    ailment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """One device's or share's use. None where it was not measured."""
+    """One device's or share's use. None where it was not measured. condition: of whole devices."""
 
     uuid: str
     pod_uid: str = ""
     container: str = ""
     memory_used_mib: int | None = None
     core_used_percent: int | None = None
+    condition: Condition = field(default_factory=Condition)
 
     @property
     def key(self) -> Key:
@@ -64,7 +82,8 @@ def _store(node: str, age_s: int, samples: Sequence[Sample]) -> Stored | None:
         return None
     liveness.report_heard(node=node)
     at = ledger.database_time() - timedelta(seconds=age_s)
-    known = {one.key: one for one in _known(cluster, node, samples)}
+    devices = _devices(cluster, node)
+    known = {one.key: one for one in _known(cluster, node, samples, devices)}
     before = _before(cluster, node, slot_of(at), known)
     rows = [_row(cluster, node, at, one, before.get(one.key)) for one in known.values()]
     Measurement.objects.bulk_create(
@@ -74,7 +93,43 @@ def _store(node: str, age_s: int, samples: Sequence[Sample]) -> Stored | None:
         unique_fields=["cluster", "node", "uuid", "pod_uid", "container", "slot"],
         update_fields=_COLUMNS,
     )
+    _read_keep(at, known.values(), devices)
     return Stored(len(rows), len(samples) - len(rows))
+
+
+def _devices(cluster: int, node: str) -> dict[str, tuple[int, datetime | None]]:
+    """Of the node's devices by uuid: (key, when it was last read)."""
+    rows = Device.objects.filter(cluster=cluster, node__name=node).values_list("uuid", "pk", "reading__at")
+    return {uuid: (pk, at) for uuid, pk, at in rows}
+
+
+def _read_keep(at: datetime, samples: Iterable[Sample], devices: Mapping[str, tuple[int, datetime | None]]) -> None:
+    """Replace the latest reading of each whole device, unless a later one came first."""
+    fresh = []
+    for one in samples:
+        pk, before = devices[one.uuid]
+        if not one.pod_uid and (before is None or before <= at):
+            fresh.append(_reading(pk, at, one))
+    if fresh:
+        DeviceReading.objects.bulk_create(fresh, update_conflicts=True, unique_fields=["device"], update_fields=_READ)
+
+
+def _reading(device: int, at: datetime, one: Sample) -> DeviceReading:
+    how = one.condition
+    return DeviceReading(
+        device_id=device,
+        at=at,
+        memory_used_mib=one.memory_used_mib,
+        core_used_percent=one.core_used_percent,
+        temperature_c=how.temperature_c,
+        temperature_limit_c=how.temperature_limit_c,
+        power_w=how.power_w,
+        power_limit_w=how.power_limit_w,
+        slowed=None if how.slowed is None else ",".join(how.slowed),
+        xid=how.xid,
+        xid_at=None if how.xid is None else at - timedelta(seconds=how.xid_age_s or 0),
+        ailment=how.ailment,
+    )
 
 
 def slot_of(at: datetime) -> datetime:
@@ -82,9 +137,10 @@ def slot_of(at: datetime) -> datetime:
     return datetime.fromtimestamp(at.timestamp() // SLOT_S * SLOT_S, UTC)
 
 
-def _known(cluster: int, node: str, samples: Sequence[Sample]) -> Iterable[Sample]:
+def _known(
+    cluster: int, node: str, samples: Sequence[Sample], devices: Mapping[str, tuple[int, datetime | None]]
+) -> Iterable[Sample]:
     """Those of devices and pods that are on the node."""
-    devices = set(Device.objects.filter(cluster=cluster, node__name=node).values_list("uuid", flat=True))
     here = Pod.objects.filter(cluster=cluster, node=node).exclude(state=PodState.ENDED).exclude(uid="")
     pods = {"", *here.values_list("uid", flat=True)}
     return (one for one in samples if one.uuid in devices and one.pod_uid in pods)

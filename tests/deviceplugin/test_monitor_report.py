@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from deviceplugin import completion, monitor_report, monitor_samples
-from deviceplugin.monitor_use import CardUse, Picture
+from deviceplugin.monitor_use import CardUse, Condition, Picture
 from tests.deviceplugin.builders import GPU_A, NODE
 from tests.deviceplugin.web import Web
 
@@ -46,6 +46,18 @@ def test_a_batch_carries_node_age_and_figures(bench: Bench) -> None:
     assert bench.web.headers[0]["Authorization"] == "Bearer t0k3n"
     sample = {"uuid": GPU_A, "pod_uid": "", "container": "", "memory_used_mib": 3, "core_used_percent": 7}
     assert bench.web.reports == [{"node": NODE, "age_s": 0, "samples": [sample]}]
+
+
+def test_a_batch_carries_the_condition_of_the_last_round_as_far_as_it_is_known(bench: Bench) -> None:
+    for celsius in (50, 71):
+        how = Condition(celsius, power_w=300, slowed=(), xid=31, xid_age_s=5)
+        bench.samples.add(Picture(cards=(CardUse(GPU_A, 0, "NVIDIA A10", condition=how),)))
+    bench.now_s += PERIOD_S
+    bench.reporter.step()
+    (sample,) = bench.web.reports[0]["samples"]
+    told = {"temperature_c": 71, "power_w": 300, "slowed": [], "xid": 31, "xid_age_s": 5}
+    nothing = {"pod_uid": "", "container": "", "memory_used_mib": None, "core_used_percent": None}
+    assert sample == {"uuid": GPU_A} | nothing | told
 
 
 def test_nothing_is_sent_before_it_is_due_and_nothing_empty(bench: Bench) -> None:

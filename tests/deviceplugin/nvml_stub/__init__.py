@@ -10,7 +10,9 @@
     bus 00000000:3B:00.0
     minor 0
     numa 1                              NVML's memory affinity; left out: not supported
-    temperature 40 90 95                now, slowdown, shutdown
+    temperature 40 90 95                now, slowdown, shutdown; left out, as the next two: not supported
+    power_mw 61000 400000               now, limit
+    slowed 0x24                         bits of the reasons why clocks are held down
     ecc 1 0 0                           enabled, corrected, uncorrected (volatile); left out: not supported
     recovery 0                          the driver's recovery action
     utilization 30 10                   cores, memory

@@ -26,6 +26,14 @@ static int initialised;
     if (!gpu) return leave(handle ? LOST : INVALID);                                                                  \
     if ((code_ = injected(gpu, function))) return leave(code_)
 
+/* As SIMPLE, for what is not supported unless the scenario says it. */
+#define SAID(function, type, expression, is_said)                                                                     \
+    EXPORT int function(struct handle *device, type *value) {                                                         \
+        DEVICE(device, #function);                                                                                    \
+        *value = (type)(expression);                                                                                  \
+        return leave(is_said ? OK : NOT_SUPPORTED);                                                                   \
+    }
+
 #define SIMPLE(function, type, expression)                                                                            \
     EXPORT int function(struct handle *device, type *value) {                                                         \
         DEVICE(device, #function);                                                                                    \
@@ -181,7 +189,9 @@ EXPORT int nvmlDeviceGetPciInfo_v3(struct handle *device, struct pci *pci) {
 
 SIMPLE(nvmlDeviceGetIndex, unsigned, gpu - now.gpu)
 SIMPLE(nvmlDeviceGetMinorNumber, unsigned, gpu->minor)
-SIMPLE(nvmlDeviceGetPowerUsage, unsigned, gpu->power_mw)
+SAID(nvmlDeviceGetPowerUsage, unsigned, gpu->power_mw, gpu->power_mw)
+SAID(nvmlDeviceGetEnforcedPowerLimit, unsigned, gpu->power_limit_mw, gpu->power_limit_mw)
+SAID(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, gpu->slowed, gpu->slowed != NONE)
 SIMPLE(nvmlDeviceGetSupportedEventTypes, unsigned long long, 1 | 2 | 8)
 
 EXPORT int nvmlDeviceGetCudaComputeCapability(struct handle *device, int *major, int *minor) {
@@ -204,7 +214,7 @@ EXPORT int nvmlDeviceGetMemoryAffinity(struct handle *device, unsigned size, uns
 EXPORT int nvmlDeviceGetTemperature(struct handle *device, unsigned sensor, unsigned *celsius) {
     DEVICE(device, "nvmlDeviceGetTemperature");
     *celsius = gpu->temperature;
-    return leave(sensor ? INVALID : OK);
+    return leave(sensor ? INVALID : *celsius ? OK : NOT_SUPPORTED);
 }
 
 EXPORT int nvmlDeviceGetTemperatureThreshold(struct handle *device, unsigned kind, unsigned *celsius) {

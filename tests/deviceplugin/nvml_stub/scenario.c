@@ -70,7 +70,8 @@ static void fact_read(struct gpu *gpu, const char *word, char *rest) {
     else if (!strcmp(word, "temperature")) sscanf(rest, "%u %u %u", &gpu->temperature, &gpu->slowdown, &gpu->shutdown);
     else if (!strcmp(word, "ecc")) sscanf(rest, "%d %llu %llu", &gpu->ecc, &gpu->corrected, &gpu->uncorrected);
     else if (!strcmp(word, "recovery")) gpu->recovery = (unsigned)atoi(rest);
-    else if (!strcmp(word, "power_mw")) gpu->power_mw = (unsigned)atoi(rest);
+    else if (!strcmp(word, "power_mw")) sscanf(rest, "%u %u", &gpu->power_mw, &gpu->power_limit_mw);
+    else if (!strcmp(word, "slowed")) gpu->slowed = (unsigned)strtoul(rest, NULL, 0);
     else if (!strcmp(word, "utilization")) sscanf(rest, "%u %u", &gpu->busy, &gpu->busy_memory);
     else if (!strcmp(word, "link") && gpu->links < MOST_GPUS) {
         struct link *l = &gpu->link[gpu->links++];
@@ -94,6 +95,7 @@ static void line_read(char *line) {
         copy(gpu->uuid, sizeof gpu->uuid, rest);
         gpu->numa = -1;
         gpu->ecc = -1;
+        gpu->slowed = NONE;
     } else if (now.gpus)
         fact_read(&now.gpu[now.gpus - 1], word, rest);
     else if (!strcmp(word, "driver"))

@@ -32,7 +32,7 @@ struct error { char function[64]; int code; };
 struct gpu {
     char uuid[80], model[96], bus[32];
     int numa, mig, ecc;
-    unsigned minor, temperature, slowdown, shutdown, recovery, power_mw, busy, busy_memory;
+    unsigned minor, temperature, slowdown, shutdown, recovery, power_mw, power_limit_mw, slowed, busy, busy_memory;
     unsigned long long memory_mib, corrected, uncorrected;
     unsigned profiles, processes, events, links, errors;
     struct profile profile[MOST_PROFILES];
