@@ -5,6 +5,7 @@ Two readings exist in Kubernetes and they disagree on odd inputs: `whole` rounds
 
 from __future__ import annotations
 
+import functools
 import re
 from fractions import Fraction
 
@@ -37,9 +38,7 @@ def whole(quantity: Text) -> int:
     "2" -> 2, "1500m" -> 2, "-1500m" -> -1, "1Ki" -> 1024, "1e3" -> 1000. Beyond int64 it saturates.
     Raises InvalidQuantity.
     """
-    value = _fraction(_match(quantity))
-    rounded = -(-value.numerator // value.denominator)
-    return max(-_INT64_MAX, min(_INT64_MAX, rounded))
+    return _whole(_text(quantity))
 
 
 def exact(quantity: Text) -> int | None:
@@ -47,11 +46,7 @@ def exact(quantity: Text) -> int | None:
 
     "4096", "1k" and "16Gi" are integers; "1.0", "16.0Gi", "100m" and "2000m" are not, as in Kubernetes' AsInt64().
     """
-    match = _match(quantity)
-    if _places(match) < 0:
-        return None
-    value = int(_fraction(match))
-    return value if -_INT64_MAX <= value <= _INT64_MAX else None
+    return _exact(_text(quantity))
 
 
 def hint(quantity: Text, unit_mib: int = 1) -> str:
@@ -68,11 +63,35 @@ def hint(quantity: Text, unit_mib: int = 1) -> str:
     return f"the unit is {unit}: write {units}" if size >= unit_mib * 2**20 else f"the unit is {unit}"
 
 
-def _match(quantity: Text) -> re.Match[str]:
+def _text(quantity: Text) -> str:
+    """What may be a quantity, as text."""
     text = str(quantity)
-    found = None if isinstance(quantity, bool) or len(text) > _MAX_LENGTH else _QUANTITY.fullmatch(text)
-    if found is None:
+    if isinstance(quantity, bool) or len(text) > _MAX_LENGTH:
         raise errors.InvalidQuantity(f"not a quantity: {text[:_MAX_LENGTH]!r}")
+    return text
+
+
+# Thousands of nodes and pods write the same few amounts, and fractions are slow.
+@functools.lru_cache(maxsize=1024)
+def _whole(text: str) -> int:
+    value = _fraction(_match(text))
+    rounded = -(-value.numerator // value.denominator)
+    return max(-_INT64_MAX, min(_INT64_MAX, rounded))
+
+
+@functools.lru_cache(maxsize=1024)
+def _exact(text: str) -> int | None:
+    match = _match(text)
+    if _places(match) < 0:
+        return None
+    value = int(_fraction(match))
+    return value if -_INT64_MAX <= value <= _INT64_MAX else None
+
+
+def _match(text: str) -> re.Match[str]:
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise errors.InvalidQuantity(f"not a quantity: {text!r}")
     return found
 
 

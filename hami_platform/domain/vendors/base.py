@@ -5,7 +5,7 @@ A vendor is data: admission, parsing, the wire and quotas read it and never ask 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -259,6 +259,11 @@ class DeviceConfig:
             return self._by_word[word]
         except KeyError:
             raise errors.ConfigError(f"{word}: no such vendor is configured") from None
+
+    def named(self, resources: Iterable[str]) -> tuple[Vendor, ...]:
+        """The vendors to whom any of these resources belongs, in their order."""
+        found = {known[0].word: known[0] for name in resources if (known := self._by_resource.get(name)) is not None}
+        return tuple(found.values()) if len(found) < 2 else tuple(one for one in self.vendors if one.word in found)
 
     def resource(self, name: str) -> tuple[Vendor, Quantity] | None:
         """Whose resource this is and what it counts; None for a name that is nobody's (cpu, …)."""

@@ -137,8 +137,7 @@ def _asks(
 ) -> tuple[requests.DeviceRequest, ...]:
     found = (
         vendor.read(vendor, container, notes) if vendor.read is not None else ask(vendor, container)
-        for vendor in config.vendors
-        if named(container, vendor)
+        for vendor in config.named((*container.limits, *container.requests))
     )
     return tuple(one for one in found if one is not None)
 
