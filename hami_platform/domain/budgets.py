@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from fractions import Fraction
 from typing import Final
 
 MONTH, QUARTER, ONCE = "month", "quarter", "once"
@@ -106,12 +107,12 @@ def pace(days: Sequence[float]) -> Pace | None:
     return Pace(len(known), statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None)
 
 
-def percent(used: float, limit: float) -> int:
+def percent(used: Fraction | float, limit: Fraction | float) -> int:
     """Used per hundred of the limit, rounded down, so that 100 means all of it; 100 where nothing is planned."""
     return int(used * 100 / limit) if limit else 100
 
 
-def state(used: float, limit: float) -> str:
+def state(used: Fraction | float, limit: Fraction | float) -> str:
     """`spent`, `nearly` (from 80 % on), or empty."""
     if used >= limit:
         return "spent"
