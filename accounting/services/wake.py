@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from django.db.models import Max, Q
+
 from accounting import ledger, live_view
 from accounting.models import Journal, Pod, PodState, Refusal
-from accounting.services import adoption, claims, placements
+from accounting.services import adoption, asked, claims, placements
 from hami_platform.domain import place
 from hami_platform.domain.rows import Changes, PodRow
 from hami_platform.domain.view import View
@@ -29,10 +31,6 @@ LOOK_S = 10.0
 
 ANSWER_S = 10
 """How long a woken pod counts as placed before kube-scheduler has asked about it."""
-
-UNHEARD_S = 60
-"""How long kube-scheduler may leave a new or woken pod in its queue before a patch could help: it works the queue off
-in order, and each patch would only cost it time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +69,13 @@ class Freed:
             self.revision, self._history = view.clock.revision, view.clock.incarnation
             self._freed_at = time.monotonic()
         else:
-            rows = Journal.objects.filter(
-                cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
+            freeing = Q(kind__in=FREEING_KINDS) | Q(kind="pod", values__state__in=FREEING_STATES)
+            since = Journal.objects.filter(
+                freeing, cluster=ledger.cluster_id(), revision__gt=self._read, revision__lte=view.clock.revision
             )
-            freeing = [
-                revision
-                for revision, kind, values in rows.values_list("revision", "kind", "values")
-                if kind in FREEING_KINDS or (kind == "pod" and values.get("state") in FREEING_STATES)
-            ]
-            if freeing:
-                self.revision, self._freed_at = max(self.revision, *freeing), time.monotonic()
+            last = since.aggregate(last=Max("revision"))["last"] if self._read < view.clock.revision else None
+            if last is not None:
+                self.revision, self._freed_at = last, time.monotonic()
         self._read = view.clock.revision
         return self.revision
 
@@ -136,13 +131,14 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
     """
     now = ledger.database_time()
     refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
+    queue = asked.Asked(view, refusals, now)
     hopeless: set[object] = set()  # the View only fills up below: what does not fit now will not
     for row in _in_order(_waiting(view)):
         refusal = refusals.get(row.uid)
         expected = refusal is not None and _expected(refusal, now)
         candidates = _candidates(view, refusal)
         shape = (row.namespace, row.request, candidates)
-        if shape in hopeless or not (expected or _asleep(row, refusal, freed_revision, now)):
+        if shape in hopeless or not (expected or _asleep(row, refusal, freed_revision, queue)):
             continue
         placement = _placed(view, row, tuple(view.states) if candidates is None else candidates)
         if placement is None:
@@ -159,15 +155,16 @@ def _waiting(view: View) -> Iterator[PodRow]:
     return (row for row in view.pods.values() if row.uid and not row.gated and row.state in waits)
 
 
-def _asleep(row: PodRow, refusal: Refusal | None, freed_revision: int, now: datetime) -> bool:
+def _asleep(row: PodRow, refusal: Refusal | None, freed_revision: int, queue: asked.Asked) -> bool:
     """Whether its last refusal and its last wake lie before the freeing revision, and it does not stand in
-    kube-scheduler's queue: never asked about, or not since it was woken. A record that was lost looks like that too."""
+    kube-scheduler's queue: never asked about, or not since it was woken. A patch would only cost kube-scheduler time
+    there. A record that was lost looks like that too, until those behind it were asked about."""
     if refusal is None:
-        return now.timestamp() - row.created_at_s > UNHEARD_S
+        return not queue.stands(row.priority, row.created_at_s)
     if max(refusal.revision, refusal.woken_revision) >= freed_revision:
         return False
-    queued = refusal.woken_at is not None and refusal.woken_revision > refusal.revision
-    return not queued or now - (refusal.woken_at or now) > timedelta(seconds=UNHEARD_S)
+    woken = refusal.woken_at if refusal.woken_revision > refusal.revision else None
+    return woken is None or not queue.stands(row.priority, woken.timestamp())
 
 
 def _expected(refusal: Refusal, now: datetime) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from accounting import ledger, live_view
-from accounting.models import Pod, Refusal
+from accounting.models import Pod, Refusal, Trace
 from accounting.services import leases, observe, wake
+from hami_platform.domain import queueing
 from tests import builders
 from tests.accounting import flow, kube_objects
 
@@ -146,7 +147,7 @@ def test_a_pod_that_stands_in_kube_schedulers_queue_is_left_there(freed: wake.Fr
     pod = kube_objects.pod("queued", mem=24576)
     flow.admit(pod)
     flow.show(pod)
-    aged(pod, wake.UNHEARD_S / 2)
+    aged(pod, queueing.QUIET_S / 2)
     observe.pods_gone(["uid-holder"])
     assert woken(freed) == [], "it was never refused: it will be asked about"
 
@@ -156,9 +157,90 @@ def test_a_pod_whose_refusal_was_lost_is_woken_after_a_minute(freed: wake.Freed)
     pod = kube_objects.pod("forgotten", mem=24576)
     flow.admit(pod)
     flow.show(pod)
-    aged(pod, wake.UNHEARD_S + 1)
+    aged(pod, queueing.QUIET_S + 1)
     observe.pods_gone(["uid-holder"])
     assert woken(freed) == ["forgotten"]
+
+
+def asked(pod: dict[str, Any], ago_s: float) -> None:
+    """kube-scheduler asked about the pod so long ago, and it was placed: what the extender's writer keeps of it."""
+    at = ledger.database_time() - timedelta(seconds=ago_s)
+    meta = pod["metadata"]
+    Trace.objects.create(
+        cluster_id=ledger.cluster_id(), pod_uid=meta["uid"], namespace=meta["namespace"], pod_name=meta["name"],
+        verdict="placed", first_at=at, last_at=at,
+    )  # fmt: skip
+
+
+def placed(name: str, *, created_s: float, ago_s: float, priority: int = 0) -> dict[str, Any]:
+    """A pod that was created and asked about so long ago, and holds nothing that matters."""
+    pod = kube_objects.pod(name, mem=1)
+    pod["spec"]["priority"] = priority
+    flow.run(pod)
+    aged(pod, created_s)
+    asked(pod, ago_s)
+    return pod
+
+
+def unasked(name: str, *, created_s: float) -> dict[str, Any]:
+    """A pod that kube-scheduler has not asked about since it was created so long ago."""
+    pod = kube_objects.pod(name, mem=24000)
+    flow.admit(pod)
+    flow.show(pod)
+    aged(pod, created_s)
+    return pod
+
+
+def test_a_pod_in_a_long_queue_is_left_there_as_long_as_the_queue_moves(freed: wake.Freed) -> None:
+    placed("older", created_s=200, ago_s=20)
+    unasked("queued", created_s=100)
+    assert woken(wake.Freed()) == [], "also by a process that has just started"
+    Trace.objects.update(first_at=ledger.database_time() - timedelta(seconds=queueing.QUIET_S + 1))
+    assert woken(freed) == ["queued"], "nothing was heard of kube-scheduler for a minute"
+
+
+def test_a_pod_behind_which_others_were_asked_about_is_woken(freed: wake.Freed) -> None:
+    placed("older", created_s=200, ago_s=20)
+    unasked("forgotten", created_s=100)
+    placed("newer and more urgent", created_s=50, ago_s=15, priority=10)
+    assert woken(freed) == []
+    placed("newer", created_s=50, ago_s=10)
+    assert woken(freed) == ["forgotten"]
+
+
+def test_a_pod_behind_which_one_was_asked_about_that_has_ended_is_woken(freed: wake.Freed) -> None:
+    unasked("forgotten", created_s=100)
+    newer = placed("newer", created_s=50, ago_s=10)
+    observe.pods_gone([newer["metadata"]["uid"]])
+    assert woken(freed) == ["forgotten"]
+
+
+def test_after_a_restart_of_kube_scheduler_which_asks_in_any_order_nobody_counts_as_passed_over(
+    freed: wake.Freed,
+) -> None:
+    unasked("queued", created_s=100)
+    placed("newer", created_s=50, ago_s=20)
+    placed("older", created_s=300, ago_s=10)
+    assert woken(freed) == []
+
+
+def test_nobody_is_left_in_a_queue_for_more_than_ten_minutes(freed: wake.Freed) -> None:
+    placed("older", created_s=2000, ago_s=10)
+    unasked("queued", created_s=queueing.LONGEST_S - 30)
+    assert woken(freed) == []
+    unasked("left", created_s=queueing.LONGEST_S + 1)
+    assert woken(freed) == ["left"]
+
+
+def test_refused_pods_that_are_asked_about_again_show_who_was_passed_over(freed: wake.Freed) -> None:
+    again = refused("again", mem=99999)
+    aged(again, 500)
+    unasked("forgotten", created_s=100)
+    now = ledger.database_time()
+    Refusal.objects.update(at=now, since=now - timedelta(seconds=120))
+    assert woken(freed) == [], "it was in the queue before the other one came"
+    Refusal.objects.update(since=now - timedelta(seconds=90))
+    assert woken(freed) == ["forgotten"], "it came back to the queue behind the other one"
 
 
 def test_a_woken_pod_that_was_not_asked_about_is_not_woken_again_for_a_minute(freed: wake.Freed) -> None:
@@ -170,7 +252,8 @@ def test_a_woken_pod_that_was_not_asked_about_is_not_woken_again_for_a_minute(fr
     Refusal.objects.update(woken_at=ledger.database_time() - timedelta(seconds=wake.ANSWER_S + 1))
     observe.pods_gone(["uid-another"])
     assert woken(freed) == [], "kube-scheduler is behind; another patch would not hasten it"
-    Refusal.objects.update(woken_at=ledger.database_time() - timedelta(seconds=wake.UNHEARD_S + 1))
+    long_ago = ledger.database_time() - timedelta(seconds=queueing.QUIET_S + 1)
+    Refusal.objects.update(at=long_ago, woken_at=long_ago)
     assert woken(freed) == ["a"]
 
 
