@@ -6,25 +6,28 @@ that goes or returns is journaled.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.db import DataError
 from django.db.models import Count, Q
 
-from accounting import ledger, loading
+from accounting import bulk, ledger, live_view, loading
 from accounting.ledger import Entry
 from accounting.models import Device, Node, NodeLock
-from accounting.services import findings, liveness, registrations
+from accounting.services import findings, liveness, pace, registrations
 from accounting.services.locks import ANNOTATION
 from accounting.services.node_seen import NodeSeen
 from hami_platform import logs
 from hami_platform.domain import devices
 from hami_platform.domain.vendors.base import DeviceConfig
 
-BATCH = 20
 UNREADABLE, TWICE = "unreadable-registration", "device-on-two-nodes"
+
+News = tuple[NodeSeen, Sequence[str]]
+"""A node, and its vendors whose plugin is gone."""
 
 log = logs.get(__name__)
 
@@ -46,33 +49,42 @@ def nodes_observe(
         for one in seen
         if (one.registers or one.name in known) and known.get(one.name) != one.fingerprint(gone.get(one.name, ()))
     ]
-    for start in range(0, len(news), BATCH):
-        batch = news[start : start + BATCH]
-        try:
-            _batch(batch, fence)
-        except DataError:
-            for one in batch:
-                _alone(one, fence)
-        between()
+    _paced(news, fence, between)
     liveness.first_seen([one for one, _ in news])
     return len(news)
 
 
-def _batch(batch: Sequence[tuple[NodeSeen, Sequence[str]]], fence: int | None) -> None:
+def _paced(news: Sequence[News], fence: int | None, between: Callable[[], None]) -> None:
+    left, pacing = deque(news), pace.Pace()
+    while left:
+        size = pacing.size(serving=live_view.live().now.ready)
+        batch = [left.popleft() for _ in range(min(size, len(left)))]
+        try:
+            pacing.took(len(batch), _batch(batch, fence))
+        except DataError:
+            for one in batch:
+                _alone(one, fence)
+        between()
+
+
+def _batch(batch: Sequence[News], fence: int | None) -> float:
+    """Write these nodes; how long the Clock was held, in seconds."""
     with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
-        nodes = _nodes(batch)
+        began = time.monotonic()
+        nodes, known = _nodes(batch)
         devices = defaultdict[int, list[Device]](list)
-        for row in Device.objects.filter(node__in=nodes.values()):
+        for row in Device.objects.filter(node__in=known):
             devices[row.node_id].append(row)
         unreadable = findings.subjects_open(entry, kind=UNREADABLE, subjects=list(nodes))
         touched: set[str] = set()
-        fresh: list[Device] = []
+        fresh: list[FreshDevice] = []
         for one, vendors in batch:
             node = nodes[one.name]
             touched |= _write(entry, node, one, vendors, devices[node.pk], fresh, was_unreadable=one.name in unreadable)
-        Device.objects.bulk_create(fresh)
+        bulk.insert(Device, DEVICE_COLUMNS, fresh)
         _conflicts(entry, touched)
         registrations.registrations_follow(entry, nodes=[one.name for one, _ in batch])
+    return time.monotonic() - began
 
 
 def _alone(one: tuple[NodeSeen, Sequence[str]], fence: int | None) -> None:
@@ -112,11 +124,11 @@ def _lock_gone(entry: Entry, node: str) -> None:
         entry.record("lock", node, value="")
 
 
-def _nodes(batch: Sequence[tuple[NodeSeen, Sequence[str]]]) -> dict[str, Node]:
-    """The rows of these nodes by name, written."""
+def _nodes(batch: Sequence[News]) -> tuple[dict[str, Node], list[int]]:
+    """(the rows of these nodes by name, written; the keys of those that were known)."""
     cluster = ledger.cluster_id()
     known = {row.name: row for row in Node.objects.filter(cluster=cluster, name__in=[one.name for one, _ in batch])}
-    fresh: dict[str, Node] = {}
+    fresh = []
     for one, gone in batch:
         columns = _node_columns(one, gone)
         if one.name in known:
@@ -125,9 +137,13 @@ def _nodes(batch: Sequence[tuple[NodeSeen, Sequence[str]]]) -> dict[str, Node]:
                 setattr(row, name, value)
             row.save(update_fields=list(columns))
         else:
-            fresh[one.name] = Node(cluster_id=cluster, name=one.name, **columns)
-    Node.objects.bulk_create(fresh.values())
-    return known | fresh
+            fresh.append((cluster, one.name, *columns.values()))
+    if not fresh:
+        return known, [row.pk for row in known.values()]
+    bulk.insert(Node, ("cluster_id", "name", *_node_columns(*batch[0])), fresh)
+    keys = Node.objects.filter(cluster=cluster, name__in=[name for _, name, *_ in fresh]).values_list("pk", "name")
+    made = {name: Node(pk=pk, cluster_id=cluster, name=name) for pk, name in keys}
+    return known | made, [row.pk for row in known.values()]
 
 
 def _node_columns(seen: NodeSeen, gone: Sequence[str]) -> dict[str, Any]:
@@ -151,7 +167,7 @@ def _write(
     seen: NodeSeen,
     gone: Sequence[str],
     known: Iterable[Device],
-    fresh: list[Device],
+    fresh: list[FreshDevice],
     *,
     was_unreadable: bool,
 ) -> set[str]:
@@ -174,11 +190,12 @@ def _write(
     return {device.uuid for device in seen.devices} | {uuid for _, uuid in before}
 
 
-def _device(node: Node, device: devices.Device, row: Device | None, fresh: list[Device], *, cordoned: bool) -> None:
+def _device(
+    node: Node, device: devices.Device, row: Device | None, fresh: list[FreshDevice], *, cordoned: bool
+) -> None:
     columns = _columns(device) | {"registered": True, "cordoned_on_node": cordoned}
     if row is None:
-        cluster = node.cluster_id
-        fresh.append(Device(cluster_id=cluster, node=node, vendor=device.vendor, uuid=device.uuid, **columns))
+        fresh.append((node.cluster_id, node.pk, device.vendor, device.uuid, *columns.values()))
         return
     changed = [name for name, value in columns.items() if getattr(row, name) != value]
     if changed:
@@ -205,6 +222,15 @@ def _columns(device: devices.Device) -> dict[str, Any]:
         "custom": dict(device.custom),
         "mig_profiles": [loading.mig_profile_json(profile) for profile in device.mig_profiles],
     }
+
+
+FreshDevice = tuple[Any, ...]
+"""Values of DEVICE_COLUMNS."""
+DEVICE_COLUMNS = (
+    *("cluster_id", "node_id", "vendor", "uuid"),
+    *_columns(devices.Device("", 0, "", "", 0, 0, 0)),
+    *("registered", "cordoned_on_node"),
+)
 
 
 def _conflicts(entry: Entry, uuids: set[str]) -> None:

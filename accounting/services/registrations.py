@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from accounting import ledger
+from accounting import bulk, ledger
 from accounting.ledger import Entry
 from accounting.models import Device, Registration
 
@@ -31,7 +31,9 @@ def registrations_follow(entry: Entry, *, nodes: Collection[str]) -> None:
         else:
             row.ended_at = entry.at
             row.save(update_fields=["ended_at"])
-    Registration.objects.bulk_create([_row(entry, key, amounts) for key, amounts in offered.items()], batch_size=500)
+    cluster = entry.clock.cluster_id
+    rows = ((cluster, *key, *amounts, entry.at) for key, amounts in offered.items())
+    bulk.insert(Registration, _COLUMNS, rows)
 
 
 def registrations_check() -> int:
@@ -67,15 +69,4 @@ def _amounts(row: Registration) -> Amounts:
     return row.model, row.memory_mib, row.core_percent
 
 
-def _row(entry: Entry, key: Key, amounts: Amounts) -> Registration:
-    (node, vendor, uuid), (model, memory_mib, core_percent) = key, amounts
-    return Registration(
-        cluster_id=entry.clock.cluster_id,
-        node=node,
-        vendor=vendor,
-        uuid=uuid,
-        model=model,
-        memory_mib=memory_mib,
-        core_percent=core_percent,
-        started_at=entry.at,
-    )
+_COLUMNS = ("cluster_id", "node", "vendor", "uuid", "model", "memory_mib", "core_percent", "started_at")

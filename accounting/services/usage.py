@@ -61,14 +61,20 @@ def intervals_close(entry: Entry, pod: Pod, *, finished_at: datetime | None = No
     _open(pod).update(ended_at=entry.at if at == entry.at else Greatest(F("started_at"), Value(at)))
 
 
+def said(entry: Entry, at: datetime | None, first: datetime | None) -> datetime:
+    """The time that a pod's status tells, within its life so far: nodes' clocks may be wrong."""
+    return entry.at if at is None else min(entry.at, max(at, first or at))
+
+
+def late_mark(entry: Entry, since: datetime) -> None:
+    """What happened then is told now: hours that may have been summed up already are summed up again."""
+    if _hour(since) < _hour(entry.at):
+        LateUsage.objects.create(cluster_id=entry.clock.cluster_id, since=since)
+
+
 def _said(entry: Entry, at: datetime | None, first: datetime | None) -> datetime:
-    """The time that a pod's status tells, within its life so far: nodes' clocks may be wrong. Hours that may have been
-    summed up already are marked."""
-    if at is None:
-        return entry.at
-    at = min(entry.at, max(at, first or at))
-    if _hour(at) < _hour(entry.at):
-        LateUsage.objects.create(cluster_id=entry.clock.cluster_id, since=at)
+    at = said(entry, at, first)
+    late_mark(entry, at)
     return at
 
 

@@ -9,7 +9,7 @@ import time_machine
 
 from accounting import ledger, live_view
 from accounting.models import Device, Finding, Node, NodeLiveness
-from accounting.services import devices, node_seen, nodes
+from accounting.services import devices, node_seen, nodes, pace
 from tests import builders
 from tests.accounting import flow, kube_objects
 
@@ -112,8 +112,8 @@ def test_time_is_the_database_s_not_this_process_s() -> None:
 
 def test_who_lists_thousands_of_nodes_gets_a_word_in_after_each_transaction() -> None:
     flow.cluster()
-    objects = (kube_objects.node(f"many-{number}") for number in range(nodes.BATCH * 2 + 1))
+    objects = (kube_objects.node(f"many-{number}") for number in range(pace.FIRST * 2 + 1))
     found = [node_seen.from_object(one, flow.CONFIG) for one in objects]
     turns: list[int] = []
     nodes.nodes_observe(found, config=flow.CONFIG, between=lambda: turns.append(1))
-    assert len(turns) == 3
+    assert len(turns) >= 2
