@@ -159,6 +159,18 @@ class Settings(env_monitor.MonitorSettings):
     listener_threads: int = row(
         values.integer(1, 1024), "256", "Threads of each worker; binds that wait for a node take half of them at most."
     )
+    listener_connections: int = row(
+        values.integer(1, 65536), "4096", "Connections that each worker keeps at once; further ones wait for an end."
+    )
+    listener_head_timeout_s: float = row(
+        values.some_seconds,
+        "30s",
+        "Longest wait for the whole head of a request, the next one's too: a connection idle for so long is closed.",
+        variable="LISTENER_HEAD_TIMEOUT",
+    )
+    listener_body_timeout_s: float = row(
+        values.some_seconds, "10s", "Longest wait for the whole body of a request.", variable="LISTENER_BODY_TIMEOUT"
+    )
 
     # -- Kubernetes
     kubeconfig: str = row(

@@ -74,6 +74,14 @@ def seconds(value: str) -> float:
     return sum(float(number) * _UNIT_S[unit] for number, unit in _STEP.findall(word))
 
 
+def some_seconds(value: str) -> float:
+    """A duration that is longer than nothing."""
+    found = seconds(value)
+    if found <= 0:
+        raise ValueError(f"must be longer than 0, not {value!r}")
+    return found
+
+
 def words(value: str) -> tuple[str, ...]:
     """A comma-separated list; blanks around its items and empty items do not count."""
     return tuple(item.strip() for item in value.split(",") if item.strip())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import resource
 import signal
 import ssl
 import sys
@@ -18,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
@@ -31,6 +33,8 @@ _ACCESS: Final = 'request method=%(method)s path="%(path)s" status=%(status)d ms
 _STOP_S: Final = 30
 _WATCH_S: Final = 10.0
 _INSIST_S: Final = 1.0
+_PONG_S: Final = 20
+_OTHER_FILES: Final = 256  # of a worker: database, logs, the API server
 _PR_SET_PDEATHSIG: Final = 1  # source: Linux, include/uapi/linux/prctl.h
 
 _log = logs.get(__name__)
@@ -113,14 +117,15 @@ def _stop(server: Any) -> None:  # granian types none of its methods
 
 
 def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, Any]:
-    where, whole = address(settings, role), patient(settings, role)
+    where = address(settings, role)
     options: dict[str, Any] = {
         "target": _TARGET,
         "address": where.host,
         "port": where.port,
-        "interface": Interfaces.RSGI if whole else Interfaces.WSGI,
+        "interface": Interfaces.RSGI,
         "workers": settings.listener_workers,
-        "blocking_threads": 1 if whole else settings.listener_threads,  # with RSGI the threads are ours
+        "blocking_threads": 1,  # the threads that answer are `Patient`'s
+        **_bounds(settings, files),
         "workers_kill_timeout": _STOP_S,
         "respawn_failed_workers": True,
         "log_level": LogLevels(settings.log_level),
@@ -135,10 +140,30 @@ def _options(settings: env.Settings, role: str, files: Tls | None) -> dict[str, 
     return options
 
 
-def patient(settings: env.Settings, role: str) -> bool:
-    """Whether a slow client must not hold a thread: everywhere but beside kube-scheduler, whose `/filter` calls come
-    from the same machine and are not worth the detour over an event loop."""
-    return role != "extender" or not settings.extender_bind.loopback
+def _bounds(settings: env.Settings, files: Tls | None) -> dict[str, Any]:
+    """How long a client may take, and how many there may be. Bodies are `Patient`'s.
+
+    Without TLS HTTP/1.1 alone is spoken: where the server must first see which version comes, it waits for the first
+    bytes for ever. Over TLS the handshake has a bound, and a peer of HTTP/2 that vanished is noticed by its silence.
+    """
+    head_s = settings.listener_head_timeout_s
+    return {
+        "http": HTTPModes.http1 if files is None else HTTPModes.auto,
+        "http1_settings": HTTP1Settings(header_read_timeout=int(head_s * 1000)),
+        "http2_settings": HTTP2Settings(keep_alive_interval=int(head_s * 1000), keep_alive_timeout=_PONG_S),
+        "backpressure": connections(settings.listener_connections),
+    }
+
+
+def connections(wanted: int) -> int:
+    """As many as are wanted, or as the files that a process may open allow. Raises that bound as far as it can."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    most = max(1, hard - _OTHER_FILES)
+    if wanted > most:
+        _log.warning("fewer connections than configured", wanted=wanted, allowed=most, files=hard)
+    return min(wanted, most)
 
 
 def _log_config(settings: env.Settings) -> dict[str, Any]:
@@ -159,9 +184,8 @@ def _load() -> Callable[..., Any]:
     from hami_platform.patient import Patient
 
     settings = env.current()
-    if patient(settings, settings.role):
-        return Patient(wsgi.application, settings.listener_threads).__rsgi__
-    return wsgi.application
+    threads, wait_s = settings.listener_threads, settings.listener_body_timeout_s
+    return Patient(wsgi.application, threads=threads, wait_s=wait_s).__rsgi__
 
 
 def _refresh(settings: env.Settings, role: str) -> None:

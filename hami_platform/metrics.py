@@ -6,6 +6,7 @@ of thousands of things are made as text when somebody asks: as objects they cost
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http
 import socket
@@ -27,6 +28,9 @@ CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 
 prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
+
+READ_S = 30.0
+MOST_READERS = 16
 
 Provider = Callable[[], Iterable[str]]
 """Makes metrics as text when asked: what `family` yields."""
@@ -114,7 +118,7 @@ def serve(address: env_values.Address) -> wsgiref.simple_server.WSGIServer:
     """Show them over plain HTTP from a daemon thread, for processes without another listener. Raises OSError."""
     found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family_, *_, where = found[0]
-    server = type("_Server", (ThreadingWSGIServer,), {"address_family": family_})
+    server = type("_Server", (_BoundedServer,), {"address_family": family_})
     listening: wsgiref.simple_server.WSGIServer = wsgiref.simple_server.make_server(
         str(where[0]), address.port, _application, server, handler_class=_SilentHandler
     )
@@ -139,8 +143,45 @@ def serve_when_free(address: env_values.Address, *, retry_s: float = 5.0) -> Non
     threading.Thread(target=until_it_is, name="metrics-wait", daemon=True).start()
 
 
+class _BoundedServer(ThreadingWSGIServer):
+    """At most MOST_READERS threads; who comes beyond is hung up on at once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._free = threading.BoundedSemaphore(MOST_READERS)
+        super().__init__(*args, **kwargs)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for this reader, if one is free."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Runs in that thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
 class _SilentHandler(wsgiref.simple_server.WSGIRequestHandler):
-    """A scrape every few seconds is no news."""
+    """A scrape every few seconds is no news. One that takes longer than READ_S is cut off."""
+
+    def handle(self) -> None:
+        """One request; a byte now and then does not prolong it."""
+        end = threading.Timer(READ_S, self._hang_up)
+        end.daemon = True
+        end.start()
+        try:
+            with contextlib.suppress(ConnectionError):
+                super().handle()
+        finally:
+            end.cancel()
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *_args: Any) -> None:
         """Nothing."""

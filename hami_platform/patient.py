@@ -19,17 +19,16 @@ from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # importe
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Answer = tuple[int, list[tuple[str, str]], bytes]
 
-WAIT_S: Final = 10.0
-"""Time for a body to come in whole. The API server and kube-scheduler have theirs ready."""
 MOST_BYTES: Final = (64 << 20) + 1024
 """No request that this platform answers is larger; views have limits of their own below this."""
 
 
 class Patient:
-    """An RSGI application in front of a WSGI one; `threads` answer at once."""
+    """An RSGI application in front of a WSGI one; `threads` answer at once. wait_s: for a body to come in whole."""
 
-    def __init__(self, application: Application, threads: int) -> None:
+    def __init__(self, application: Application, *, threads: int, wait_s: float) -> None:
         self._application = application
+        self._wait_s = wait_s
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="request")
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
@@ -44,9 +43,10 @@ class Patient:
         if scope.proto != "http":
             return _refused(400, "only HTTP is spoken here")
         try:
-            body = await asyncio.wait_for(_whole(protocol), WAIT_S)
+            async with asyncio.timeout(self._wait_s):
+                body = await _whole(protocol)
         except TimeoutError:
-            return _refused(408, f"the body did not come within {WAIT_S:g} s")
+            return _refused(408, f"the body did not come within {self._wait_s:g} s")
         if len(body) > MOST_BYTES:
             return _refused(413, f"the body is larger than {MOST_BYTES} bytes")
         loop = asyncio.get_running_loop()

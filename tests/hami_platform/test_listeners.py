@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -52,6 +53,9 @@ class Listener:
             else:
                 return
         raise AssertionError(f"nobody accepts on {self.port}:\n{''.join(self.lines)}")
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -158,11 +162,13 @@ def test_the_console_logs_requests_without_their_query(tmp_path: pathlib.Path) -
         assert "hunter2" not in "".join(listener.lines)
 
 
-def test_clients_that_send_a_byte_now_and_then_hold_no_thread(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("role, path", [("web", "/api/v1/quotas"), ("extender", "/filter")])
+def test_clients_that_send_a_byte_now_and_then_hold_no_thread(tmp_path: pathlib.Path, role: str, path: str) -> None:
     """Far more of them than threads, some within the head and some within the body; others are answered meanwhile."""
-    half = b"POST /api/v1/quotas HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with running("web", tmp_path, HAMI_LISTENER_THREADS="2") as listener, contextlib.ExitStack() as slow:
-        clients = [slow.enter_context(socket.create_connection(("127.0.0.1", listener.port))) for _ in range(20)]
+    half = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+    bounds = {"HAMI_LISTENER_THREADS": "2", "HAMI_LISTENER_BODY_TIMEOUT": "3s"}
+    with running(role, tmp_path, **bounds) as listener, contextlib.ExitStack() as slow:
+        clients = [slow.enter_context(listener.connect()) for _ in range(20)]
         for number, client in enumerate(clients):
             client.sendall(half + (b"Content-Length: 100\r\n\r\n{" if number % 2 else b"X-Slow: "))
         for _ in range(3):
@@ -171,6 +177,42 @@ def test_clients_that_send_a_byte_now_and_then_hold_no_thread(tmp_path: pathlib.
             assert listener.status("/no-such-path") == 404
         clients[1].settimeout(30)
         assert clients[1].recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_connections_on_which_no_head_comes_make_room_for_others(tmp_path: pathlib.Path) -> None:
+    """As many as a worker keeps: silent ones, ones within a head, and idle ones after an answer."""
+    bounds = {"HAMI_LISTENER_CONNECTIONS": "4", "HAMI_LISTENER_HEAD_TIMEOUT": "1s"}
+    with running("extender", tmp_path, **bounds) as listener:
+        for begun in (b"", b"GET / HTTP/1.1\r\nX-Slow: ", b"GET /no-such-path HTTP/1.1\r\nHost: x\r\n\r\n"):
+            with contextlib.ExitStack() as idle:
+                for _ in range(4):
+                    idle.enter_context(listener.connect()).sendall(begun)
+                assert listener.status("/no-such-path") == 404, begun
+
+
+def test_a_hundred_connections_that_stay_open_are_served_by_fewer_threads(tmp_path: pathlib.Path) -> None:
+    """As kube-scheduler keeps them after a burst of binds."""
+    asked = b"GET /no-such-path HTTP/1.1\r\nHost: x\r\n\r\n"
+    with running("extender", tmp_path, HAMI_LISTENER_THREADS="4") as listener, contextlib.ExitStack() as open_:
+        connections = [open_.enter_context(listener.connect()) for _ in range(100)]
+        for _ in range(2):
+            for one in connections:
+                one.sendall(asked)
+            for one in connections:
+                assert answer_of(one).startswith(b"HTTP/1.1 404")
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """One whole answer: the connection stays open after it."""
+    with http.client.HTTPResponse(connection) as answer:
+        answer.begin()
+        return f"HTTP/1.1 {answer.status} ".encode() + answer.read()
+
+
+def test_a_worker_keeps_no_more_connections_than_it_may_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    assert listeners.connections(4096) == 768
+    assert listeners.connections(10) == 10
 
 
 def test_a_body_comes_in_whole_in_pieces_and_in_chunks(tmp_path: pathlib.Path) -> None:

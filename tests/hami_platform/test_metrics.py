@@ -54,6 +54,43 @@ def test_they_are_read_over_plain_http_and_nothing_else_is() -> None:
         listening.server_close()
 
 
+@contextlib.contextmanager
+def shown() -> Iterator[env_values.Address]:
+    address = free_address()
+    listening = metrics.serve(address)
+    try:
+        yield address
+    finally:
+        listening.shutdown()
+        listening.server_close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /metrics HTTP/1.1\r\nX-Slow: "])
+def test_a_reader_that_never_ends_its_question_is_cut_off(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    monkeypatch.setattr(metrics, "READ_S", 0.2)
+    with shown() as address, socket.create_connection((address.host, address.port), timeout=20) as slow:
+        slow.sendall(begun)
+        assert slow.recv(1) == b""
+
+
+def test_more_readers_at_once_than_threads_are_hung_up_on_and_the_listener_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "MOST_READERS", 2)
+    with shown() as address:
+        with contextlib.ExitStack() as held:
+            for _ in range(2):
+                held.enter_context(socket.create_connection((address.host, address.port), timeout=20))
+            with socket.create_connection((address.host, address.port), timeout=20) as third:
+                assert third.recv(1) == b""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                assert read(address)[0] == 200
+                return
+        raise AssertionError("nobody is answered any more")
+
+
 def test_of_two_workers_the_second_shows_them_when_the_first_is_gone() -> None:
     address = free_address()
     first = metrics.serve(address)
