@@ -93,7 +93,7 @@ def hours(periods: Sequence[Period], table: Iterable[PriceRow], stamp: datetime 
     """What these periods ask for. stamp: when hours were last summed up. fresh_s: a little older sums will do."""
     end = (stamp or ledger.database_time()).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     over = [one for one in periods if one.until <= end]
-    cuts = {datetime.combine(one.valid_from, time(), UTC) for one in table}
+    cuts = _price_starts(table)
     recent = {end - n * DAY for n in range(budgets.DAYS + 1)}
     running = _edges({one.since for one in periods if one.until > end} | recent, cuts)
     finished = _edges({at for one in over for at in (one.since, one.until)}, cuts)
@@ -119,6 +119,16 @@ def worth(selector: quota.Selector, table: Sequence[PriceRow], currency: str) ->
         return price.hour_cents / 100 if price is not None and price.currency == currency else None
 
     return of
+
+
+def segments(period: Period, table: Iterable[PriceRow]) -> list[tuple[datetime, datetime]]:
+    """The period, cut where some price begins."""
+    edges = _edges({period.since, period.until}, _price_starts(table))
+    return list(itertools.pairwise(at for at in edges if at <= period.until))
+
+
+def _price_starts(table: Iterable[PriceRow]) -> set[datetime]:
+    return {datetime.combine(one.valid_from, time(), UTC) for one in table}
 
 
 def _of(pieces: Pieces, names: Iterable[str]) -> Iterable[Piece]:

@@ -20,7 +20,7 @@ from accounting.selectors import budget_hours, usage_report
 from accounting.selectors.access import Reach
 from accounting.selectors.budget_hours import Hours, Worth
 from hami_platform.domain import budgets as domain
-from hami_platform.domain import quota
+from hami_platform.domain import cost, quota
 from hami_platform.domain.budgets import HOUR, Ahead, Pace, Period
 from hami_platform.domain.prices import PriceRow
 from hami_platform.domain.view import View
@@ -163,14 +163,20 @@ def of_rows(view: View, rows: Sequence[Budget], reach: Reach, *, fresh_s: int = 
     if not rows:
         return []
     stamp = usage_report.summed_at()
-    today = (stamp or ledger.database_time()).astimezone(UTC).date()
-    periods = [domain.period_of(row.period, today, row.first_day, row.last_day) for row in rows]
+    periods = [period_now(row, stamp) for row in rows]
     table = usage_report.price_rows()
     hours = budget_hours.hours(periods, table, stamp, fresh_s=fresh_s)
     return [
         _standing(view, row, period, hours, table, may_set(row, reach))
         for row, period in zip(rows, periods, strict=True)
     ]
+
+
+def period_now(row: Budget, at: datetime | None = None) -> Period:
+    """The period that runs at a time, now unless one is given; of a budget for once, its days."""
+    if row.first_day is not None and row.last_day is not None:
+        return domain.period_of(row.period, row.first_day, row.first_day, row.last_day)
+    return domain.period_of(row.period, (at or ledger.database_time()).astimezone(UTC).date())
 
 
 def names_of(view: View, row: Budget) -> frozenset[str]:
@@ -192,6 +198,30 @@ def amounts_of(row: Budget) -> Iterable[tuple[str, Fraction]]:
         yield HOURS, Fraction(row.device_hours)
     if row.amount is not None:
         yield row.currency, Fraction(row.amount)
+
+
+def plain(burn: Burn) -> dict[str, Any]:
+    """A burn as REST and the command line give it: numbers, and times that are no text yet."""
+    earliest, likely, latest = burn.spent
+    end, pace = burn.end, burn.pace
+    return {
+        "unit": burn.unit,
+        "limit": float(burn.limit),
+        "used": round(float(burn.used), 2 if burn.money else 6),
+        "used_us": None if burn.money else int(burn.used * cost.HOUR_US),
+        "used_cents": round(burn.used * 100) if burn.money else None,
+        "left": round(float(burn.left), 6),
+        "over": round(float(burn.over), 6),
+        "percent": burn.percent,
+        "state": burn.state,
+        "day_mean": pace.mean if pace else None,
+        "day_deviation": pace.deviation if pace else None,
+        "known_days": pace.days if pace else 0,
+        "forecast": {name: getattr(end, name) for name in ("low", "middle", "high")} if end else None,
+        "spent_earliest": earliest,
+        "spent_likely": likely,
+        "spent_latest": latest,
+    }
 
 
 def _standing(
