@@ -174,7 +174,7 @@ class Hopeless:
 def _row(one: Decided, now: datetime, kept: kept_inputs.Kept[Key]) -> dict[str, Any]:
     detail = decision_texts.detail(one.decision)
     if one.key in kept.why_not:
-        detail["not_kept"] = kept.why_not[one.key].value
+        detail["not_kept"] = (kept_inputs.NotKept.POD if one.by_text else kept.why_not[one.key]).value
     return {
         "summary": _summary(one), "detail": detail, "revision": one.revision, "last_at": now,
         "inputs_hash": kept.hashes.get(one.key, ""),

@@ -19,7 +19,7 @@ from accounting.services import claims, device_config, seen
 from hami_platform import env, logs, metrics
 from hami_platform.domain import admission, narrowing
 from hami_platform.domain.view import View
-from scheduler_ext import denied_asks, edge, protocol, subject, webhook_config
+from scheduler_ext import admission_traces, denied_asks, edge, protocol, subject, webhook_config
 
 _log = logs.get(__name__)
 _webhook_s = metrics.histogram(
@@ -84,7 +84,7 @@ def _update(asked: protocol.AdmissionReview, pod: Pod) -> protocol.AdmissionAnsw
         config=device_config.device_config(),
     )  # fmt: skip
     if isinstance(verdict, admission.Denied):
-        return _deny(asked, pod, verdict.message, verdict.code)
+        return _deny_text(asked, pod, verdict)
     return protocol.allow(asked)
 
 
@@ -94,13 +94,14 @@ def _create(asked: protocol.AdmissionReview, pod: Pod) -> protocol.AdmissionAnsw
         pod, config=device_config.device_config(), settings=subject.admission_settings(), accepted_claim=presented
     )
     if isinstance(verdict, admission.Denied):
-        return _deny(asked, pod, verdict.message, verdict.code)
+        return _deny_text(asked, pod, verdict)
     if isinstance(verdict, admission.Allowed):
         return protocol.allow(asked, warnings=verdict.warnings)
     view = live_view.live().refresh()
     if not view.ready:
         return _deny(asked, pod, "GPU quota is not ready: the cluster is still being read", UNAVAILABLE)
     answer = claims.claim_take(_ask(asked, pod, verdict, presented), dry_run=asked.request.dry_run)
+    _trace(asked, pod, answer)
     if not answer.granted:
         if not asked.request.dry_run:
             denied_asks.keep(asked.request.namespace, _owner(asked, pod), answer.message)
@@ -175,6 +176,23 @@ def _owner(asked: protocol.AdmissionReview, pod: Pod) -> str:
     """By whom a denied ask is kept: the controller, else the pod's own name."""
     metadata = pod.get("metadata") or {}
     return seen.owner_of(metadata) or f"Pod/{_name(asked, pod) or metadata.get('generateName', '')}"
+
+
+def _deny_text(asked: protocol.AdmissionReview, pod: Pod, verdict: admission.Denied) -> protocol.AdmissionAnswer:
+    """A pod that may not be as it is, whatever is free."""
+    if not asked.request.dry_run:
+        admission_traces.keep_text(_asker(asked, pod), verdict.message)
+    return _deny(asked, pod, verdict.message, verdict.code)
+
+
+def _trace(asked: protocol.AdmissionReview, pod: Pod, answer: claims.ClaimAnswer) -> None:
+    if not asked.request.dry_run:
+        admission_traces.keep(_asker(asked, pod), answer)
+
+
+def _asker(asked: protocol.AdmissionReview, pod: Pod) -> admission_traces.Asker:
+    name = _name(asked, pod) or (pod.get("metadata") or {}).get("generateName", "")
+    return admission_traces.Asker(asked.request.uid, _namespace(asked, pod), name, _owner(asked, pod))
 
 
 def _deny(asked: protocol.AdmissionReview, pod: Pod, message: str, code: int) -> protocol.AdmissionAnswer:

@@ -54,7 +54,7 @@ class Basis:
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
     """granted: admit. gated: admit with the quota gate. message: why not, for people. claim_id: the one that holds,
-    if any. basis: what it was judged on; None for a repeat of an earlier answer."""
+    if any. basis, revision: what it was judged on; None for a repeat of an earlier answer."""
 
     granted: bool
     gated: bool = False
@@ -63,6 +63,7 @@ class ClaimAnswer:
     warnings: tuple[str, ...] = ()
     excess: Excess | None = None
     basis: Basis | None = None
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ def _answer(view: View, ask: ClaimAsk, verdict: Verdict) -> ClaimAnswer:
             1 for pod in view.pods.values() if pod.namespace == ask.namespace and pod.state == "claimed" and not pod.uid
         )
     basis = Basis(verdict.mode, verdict.headroom, view.kinds, ask.request, pending)
-    return replace(answered(verdict, pending), claim_id="" if verdict.stops else ask.claim_id, basis=basis)
+    claim = "" if verdict.stops else ask.claim_id
+    return replace(answered(verdict, pending), claim_id=claim, basis=basis, revision=view.clock.revision)
 
 
 def answered(verdict: Verdict, pending: int) -> ClaimAnswer:
@@ -156,6 +158,11 @@ def answered(verdict: Verdict, pending: int) -> ClaimAnswer:
         return ClaimAnswer(granted=True, gated=True, warnings=(f"waits for quota: {message}",), excess=verdict.excess)
     note = f"; {pending} claims pending creation" if pending else ""
     return ClaimAnswer(granted=False, message=f"exceeding resource quota: {message}{note}", excess=verdict.excess)
+
+
+def told(answer: ClaimAnswer) -> str:
+    """The answer in one line: what its asker was told, if anything."""
+    return answer.message or "; ".join(answer.warnings)
 
 
 def _write(entry: Entry, view: View, ask: ClaimAsk, charges: Sequence[Charge], old: Pod | None) -> None:

@@ -192,10 +192,16 @@ class Speller:
             if count % _POLITE == 0:
                 time.sleep(0)
         for bucket in touched:
-            entries = self._digests[bucket]
-            self._lists[bucket] = bytes.fromhex(pieces.put(b"".join(entries[name] for name in sorted(entries))))
+            self._list(bucket, pieces)
         self._root = pieces.put(b"".join(self._lists[bucket] for bucket in sorted(self._lists)))
         return self._root
+
+    def _list(self, bucket: int, pieces: Pieces) -> None:
+        entries = self._digests[bucket]
+        if entries:
+            self._lists[bucket] = bytes.fromhex(pieces.put(b"".join(entries[name] for name in sorted(entries))))
+        else:
+            del self._lists[bucket]
 
     def _forget(self, name: str) -> int:
         del self._seen[name]

@@ -207,9 +207,13 @@ def _waits_for_quota(view: View, row: PodRow | None, seen: PodSeen) -> bool:
 def _no_claim(view: View, row: PodRow | None, seen: PodSeen) -> FilterAnswer:
     own = row.id if row is not None else None
     verdict = claims.judge(view, seen.namespace, claims.price(view, seen.request), without=own)
-    text = verdict.excess.text() if verdict.excess else NO_CLAIM
     basis = claims.Basis(verdict.mode, verdict.headroom, view.kinds, seen.request)
-    return FilterAnswer(quota=text, revision=view.clock.revision, excess=verdict.excess, basis=basis)
+    return FilterAnswer(quota=quota_text(verdict), revision=view.clock.revision, excess=verdict.excess, basis=basis)
+
+
+def quota_text(verdict: claims.Verdict) -> str:
+    """The sentence of a pod that has no claim."""
+    return verdict.excess.text() if verdict.excess else NO_CLAIM
 
 
 def _decide_uncrowded(view: View, row: PodRow | None, seen: PodSeen, candidates: Sequence[str]) -> place.Decision:

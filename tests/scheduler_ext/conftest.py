@@ -9,7 +9,7 @@ import pytest
 
 from accounting import ledger, live_view
 from accounting.services import cluster_api
-from scheduler_ext import callers, extender
+from scheduler_ext import callers, extender, traces
 from tests.scheduler_ext.world import World
 
 
@@ -20,6 +20,7 @@ def forget() -> None:
     cluster_api.cluster_api_use(None)
     extender.the_binder.cache_clear()
     callers.names.forget()
+    traces._keeper.forget()
 
 
 @pytest.fixture(autouse=True)
