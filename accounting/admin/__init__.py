@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from accounting.admin import inventory, people, pods, records, tenancy, usage
+from accounting.admin import budgets, inventory, people, pods, records, tenancy, usage
 from accounting.admin.console import site
 
-__all__ = ["inventory", "people", "pods", "records", "site", "tenancy", "usage"]
+__all__ = ["budgets", "inventory", "people", "pods", "records", "site", "tenancy", "usage"]

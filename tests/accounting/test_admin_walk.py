@@ -17,7 +17,8 @@ from django.urls import reverse
 
 from accounting import ledger, live_view, models
 from accounting.admin import console
-from accounting.services import holds, namespaces, prices, quotas, tenants
+from accounting.services import budgets, holds, namespaces, prices, quotas, tenants
+from accounting.services.budgets import Plan
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 
@@ -77,6 +78,11 @@ def price_form(**entered: Any) -> Form:
     } | entered
 
 
+def budget_form(**entered: Any) -> Form:
+    names = ("amount", "currency", "first_day", "last_day", "vendor", "model_pattern")
+    return dict.fromkeys(names, "") | {"device_hours": "7", "period": "month"} | entered
+
+
 WALK: dict[type[Model], Entries] = {
     models.Tenant: Entries(
         make=lambda: tenants.tenant_save(name="labs", **WHY),
@@ -115,6 +121,12 @@ WALK: dict[type[Model], Entries] = {
         add=price_form,
         change=lambda: price_form(model_pattern="*A10*"),
         kind="price",
+    ),
+    models.Budget: Entries(
+        make=lambda: budgets.budget_set(namespace="nlp", plan=Plan(device_hours=5), **WHY),
+        add=lambda: budget_form(namespace=rows.namespace_row("nlp").pk, tenant="", name="added", seen_version="0"),
+        change=lambda: budget_form(name="default", device_hours="6", seen_version="1"),
+        kind="budget",
     ),
     models.Role: Entries(
         make=role,
