@@ -194,7 +194,7 @@ class JournalEndpoint(Endpoint):
 
 
 class ChangesEndpoint(Endpoint):
-    """What people changed, newest first: limits, tenants, devices, holds, prices, roles, tokens."""
+    """What people changed, newest first: limits, budgets, tenants, devices, holds, prices, roles, tokens."""
 
     asked = ("before", "kind", "key")
 

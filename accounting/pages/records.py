@@ -19,6 +19,7 @@ KINDS = (
     "people",
     "pod",
     "quota",
+    "budget",
     "namespace",
     "tenant",
     "device",

@@ -12,7 +12,7 @@ from accounting.selectors.access import Reach
 
 PAGE = 50
 HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "version", "in_force"})
-PEOPLE = ("quota", "namespace", "tenant", "device", "hold", "price", "role", "token")
+PEOPLE = ("quota", "budget", "namespace", "tenant", "device", "hold", "price", "role", "token")
 """Kinds that people change."""
 
 OPERATIONS = ("node", "device", "hold", "lock", "clock", "price")
