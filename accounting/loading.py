@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from accounting import statements
+from accounting import loading_rules, statements
 from accounting.models import (
     Clock,
     Device,
@@ -43,10 +43,10 @@ def everything(cluster: int) -> rows.Changes:
         nodes=_nodes(Node.objects.filter(cluster=cluster)),
         holds=_holds(Hold.objects.filter(cluster=cluster)),
         pods=_pods(Pod.objects.filter(cluster=cluster).exclude(state=PodState.ENDED)),
-        namespaces=_namespaces(Namespace.objects.filter(cluster=cluster)),
-        tenants=_tenants(Tenant.objects.filter(cluster=cluster)),
-        quotas=_quotas(Quota.objects.filter(cluster=cluster)),
-        natives=_natives(NativeQuota.objects.filter(cluster=cluster)),
+        namespaces=loading_rules.namespaces(Namespace.objects.filter(cluster=cluster)),
+        tenants=loading_rules.tenants(Tenant.objects.filter(cluster=cluster)),
+        quotas=loading_rules.quotas(Quota.objects.filter(cluster=cluster)),
+        natives=loading_rules.natives(NativeQuota.objects.filter(cluster=cluster)),
         locks=_locks(NodeLock.objects.filter(cluster=cluster)),
     )
 
@@ -59,11 +59,11 @@ def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
         nodes=_named(_nodes, Node, cluster, nodes, "name"),
         holds=_named(_holds, Hold, cluster, _ids(keys, "hold")),
         pods=_changed_pods(cluster, _ids(keys, "pod")),
-        namespaces=_named(_namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
-        tenants=_named(_tenants, Tenant, cluster, _ids(keys, "tenant")),
-        quotas=_named(_quotas, Quota, cluster, _ids(keys, "quota")),
-        natives=_named(_natives, NativeQuota, cluster, _ids(keys, "native")),
-        locks=_named(_locks, NodeLock, cluster, keys.get("lock", set()), "node"),
+        namespaces=_named(loading_rules.namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
+        tenants=_named(loading_rules.tenants, Tenant, cluster, _ids(keys, "tenant")),
+        quotas=_named(loading_rules.quotas, Quota, cluster, _ids(keys, "quota")),
+        natives=_named(loading_rules.natives, NativeQuota, cluster, _ids(keys, "native")),
+        locks=_changed_locks(cluster, keys.get("lock", set())),
     )
 
 
@@ -352,46 +352,21 @@ def _share(
     )
 
 
-def _namespaces(query: Any) -> dict[str, rows.NamespaceRow]:
-    return {
-        values[0]: rows.NamespaceRow(*values) for values in query.values_list("name", "tenant_id", "mode").order_by()
-    }
-
-
-def _tenants(query: Any) -> dict[int, rows.TenantRow]:
-    return {values[0]: rows.TenantRow(*values) for values in query.values_list("pk", "name", "parent_id").order_by()}
-
-
-def _quotas(query: Any) -> dict[int, rows.QuotaRow]:
-    columns = (
-        "pk",
-        "name",
-        "namespace__name",
-        "tenant_id",
-        "tenant__name",
-        "vendor",
-        "model_pattern",
-        "in_force",
-        *Quota.LIMITS,
+LOCK_COLUMNS = ("node", "pod_uid", "stale", "mode")
+_FEW_LOCKS = statements.Query(
+    lambda cluster, *nodes: (
+        NodeLock.objects.filter(cluster=cluster, node__in=nodes).order_by().values_list(*LOCK_COLUMNS)
     )
-    found = {}
-    for pk, name, namespace, tenant, tenant_name, vendor, pattern, in_force, *limits in query.values_list(
-        *columns
-    ).order_by():
-        rule = quota.Rule(
-            f"{namespace or tenant_name}/{name}",
-            quota.Selector(vendor, pattern),
-            quota.Limits(**dict(zip(Quota.LIMITS, limits, strict=True))),
-        )
-        found[pk] = rows.QuotaRow(pk, rule, namespace, tenant, in_force)
-    return found
-
-
-def _natives(query: Any) -> dict[int, rows.NativeRow]:
-    columns = ("pk", "namespace", "vendor", "resource", "limit", "object_name")
-    return {pk: rows.NativeRow(*values) for pk, *values in query.values_list(*columns).order_by()}
+)
 
 
 def _locks(query: Any) -> dict[str, rows.LockRow]:
-    columns = ("node", "pod_uid", "stale", "mode")
-    return {values[0]: rows.LockRow(*values) for values in query.values_list(*columns).order_by()}
+    return {values[0]: rows.LockRow(*values) for values in query.values_list(*LOCK_COLUMNS).order_by()}
+
+
+def _changed_locks(cluster: int, nodes: set[str]) -> dict[str, rows.LockRow | None]:
+    """Each bind takes a lock, and each start frees it."""
+    if not 0 < len(nodes) <= FEW:
+        return _named(_locks, NodeLock, cluster, nodes, "node")
+    found = {values[0]: rows.LockRow(*values) for values in _FEW_LOCKS.rows(cluster, *nodes)}
+    return {node: found.get(node) for node in nodes}

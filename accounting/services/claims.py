@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from accounting import ledger, live_view
+from django.db import connection
+from django.db.models import Q
+
+from accounting import ledger, live_view, statements
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import pod_rows
@@ -113,10 +116,9 @@ def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
         return _answer(view, ask, judge(view, ask.namespace, price(view, ask.request)))
     with ledger.transaction(cause="claim_take") as entry:
         view = live_view.live().refresh()
-        stored = _stored(ask)
+        stored, old = _before(entry, ask)
         if stored is not None:
             return ClaimAnswer(granted=True, claim_id=stored.claim_id)
-        old = _replaced(entry, ask)
         charges = price(view, ask.request)
         answer = _answer(view, ask, judge(view, ask.namespace, charges, without=old.pk if old else None))
         if answer.granted and not answer.gated:
@@ -124,18 +126,33 @@ def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
         return answer
 
 
-def _stored(ask: ClaimAsk) -> Pod | None:
-    return Pod.objects.filter(cluster=ledger.cluster_id(), claim_id=ask.claim_id).exclude(state=PodState.ENDED).first()
-
-
-def _replaced(entry: Entry, ask: ClaimAsk) -> Pod | None:
-    """The unmatched claim that this one takes over: the one the pod presents, or the last try under the same name."""
-    unmatched = Pod.objects.filter(
-        cluster=ledger.cluster_id(), namespace=ask.namespace, uid="", state=PodState.CLAIMED, lease_until__gt=entry.at
+_UNMATCHED = Q(uid="", state=PodState.CLAIMED)
+_BY_CLAIM = statements.Query(
+    lambda cluster, claim, presented, namespace: (
+        Pod.objects.filter(Q(claim_id=claim) | _UNMATCHED & Q(claim_id=presented, namespace=namespace), cluster=cluster)
+        .order_by()
+        .values_list(*pod_rows.COLUMNS)
     )
-    if ask.presented:
-        return unmatched.filter(claim_id=ask.presented).first()
-    return unmatched.filter(name=ask.name).first() if ask.name else None
+)
+_BY_CLAIM_OR_NAME = statements.Query(
+    lambda cluster, claim, name, namespace: (
+        Pod.objects.filter(Q(claim_id=claim) | _UNMATCHED & Q(name=name, namespace=namespace), cluster=cluster)
+        .order_by()
+        .values_list(*pod_rows.COLUMNS)
+    )
+)
+
+
+def _before(entry: Entry, ask: ClaimAsk) -> tuple[Pod | None, Pod | None]:
+    """(what this request was granted before, the unmatched claim that it takes over): that is the one which the pod
+    presents, or the last try under the same name."""
+    presented, named = ask.presented or ask.claim_id, ask.name and not ask.presented
+    query = _BY_CLAIM_OR_NAME if named else _BY_CLAIM
+    found = query.rows(ledger.cluster_id(), ask.claim_id, ask.name if named else presented, ask.namespace)
+    pods = sorted((Pod.from_db(connection.alias, pod_rows.COLUMNS, row) for row in found), key=lambda pod: pod.pk)
+    stored = next((pod for pod in pods if pod.claim_id == ask.claim_id and pod.state != PodState.ENDED), None)
+    others = (pod for pod in pods if pod.claim_id != ask.claim_id and pod.lease_until and pod.lease_until > entry.at)
+    return stored, next(others, None)
 
 
 def _answer(view: View, ask: ClaimAsk, verdict: Verdict) -> ClaimAnswer:
