@@ -163,16 +163,20 @@ def _step(reader: Reader, links: fix_links.Links, step: fixes.Step) -> Data:
 
 def _unnamed(step: fixes.Step) -> Sentence:
     """The same of a pod whose name the reader may not know."""
-    values = {name: value for name, value in step.action.values if name in ("mib", "node", "to")}
+    values = {name: value for name, value in step.action.values if name in ("mib", "percent", "node", "to")}
     if step.kind is fixes.Kind.MOVE:
         return phrase("Delete a pod in another namespace on %(node)s: there is room for it on %(to)s.", **values)
     if step.kind is fixes.Kind.PREEMPT:
         return phrase(
-            "Delete a pod of lower priority in another namespace: it holds %(mib)s MiB on %(node)s.", **values
+            "Delete a pod of lower priority in another namespace: it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.",
+            **values,
         )
     if "mib" not in values:
         return phrase("Wait until a pod in another namespace ends: it takes part of the same limit.")
-    return phrase("Wait until a pod in another namespace ends: it holds %(mib)s MiB on %(node)s.", **values)
+    return phrase(
+        "Wait until a pod in another namespace ends: it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.",
+        **values,
+    )
 
 
 def _position(found: explain.Position | None) -> Data | None:

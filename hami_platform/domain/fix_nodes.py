@@ -203,10 +203,17 @@ def _step(view: View, one: Obstacle) -> Step:
 
 
 def _of_pod(row: PodRow, kind: Kind) -> Step:
-    values: dict[str, Value] = {"pod": f"{row.namespace}/{row.name}", "mib": _mib(row), "node": row.node}
+    held = row.held.values()
+    memory, cores = sum(one.memory_mib for one in held), sum(one.core_percent for one in held)
+    values: dict[str, Value] = {"pod": f"{row.namespace}/{row.name}", "node": row.node, "mib": memory, "percent": cores}
     if kind is Kind.PREEMPT:
-        action = phrase("Delete %(pod)s, of lower priority: it holds %(mib)s MiB on %(node)s.", **values)
+        action = phrase(
+            "Delete %(pod)s, of lower priority: it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.", **values
+        )
         return Step(kind, action, OPERATOR, (str(row.id),))
     return Step(
-        kind, phrase("Wait until %(pod)s ends: it holds %(mib)s MiB on %(node)s.", **values), OWNER, (str(row.id),)
+        kind,
+        phrase("Wait until %(pod)s ends: it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.", **values),
+        OWNER,
+        (str(row.id),),
     )

@@ -230,13 +230,13 @@ def test_a_stale_lock_is_released() -> None:
 
 
 def test_a_lower_priority_pod_is_named_as_such_and_another_is_waited_for() -> None:
-    view = view_of(uniform_node("n1", 1, used=[Held(1, 24000, 0)]))
+    view = view_of(uniform_node("n1", 1, used=[Held(1, 24000, 30)]))
     request = pod(ask(memory_mib=2000))
 
     higher = explain.explain(view, Ask(NAMESPACE, request, priority=10), decide)
     equal = explain.explain(view, Ask(NAMESPACE, request), decide)
 
-    assert "of lower priority: it holds 24000 MiB on n1" in action(higher, Kind.PREEMPT)
+    assert "of lower priority: it holds 24000 MiB and 30 % of cores on n1" in action(higher, Kind.PREEMPT)
     assert [Kind.PREEMPT.value] not in kinds(equal)
     assert action(equal, Kind.WAIT).startswith("Wait until other/")
 
