@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from django.db import models
 
-from accounting import guard
+from accounting import guard, lookups  # noqa: F401  (lookups: registered by being imported)
 
 M = TypeVar("M", bound=models.Model)
 

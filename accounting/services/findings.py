@@ -28,7 +28,7 @@ def finding_raise(
 def subjects_open(entry: Entry, *, kind: str, subjects: Collection[str]) -> set[str]:
     """Those of these subjects about which a finding of this kind is open."""
     cluster = entry.clock.cluster_id
-    open_ = Finding.objects.filter(cluster=cluster, kind=kind, subject__in=subjects, repaired_at=None)
+    open_ = Finding.objects.filter(cluster=cluster, kind=kind, subject__among=subjects, repaired_at=None)
     return set(open_.values_list("subject", flat=True))
 
 

@@ -84,7 +84,7 @@ def _import(entry: Entry, view: View, batch: Sequence[_Found], config: DeviceCon
 
 def _keys(uids: Iterable[str]) -> dict[str, int]:
     """Keys of the rows of these pods that have one, ended ones too."""
-    rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__in=list(uids)).order_by()
+    rows = Pod.objects.filter(cluster=ledger.cluster_id(), uid__among=list(uids)).order_by()
     return dict(rows.values_list("uid", "pk"))
 
 

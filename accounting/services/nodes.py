@@ -73,7 +73,7 @@ def _batch(batch: Sequence[News], fence: int | None) -> float:
         began = time.monotonic()
         nodes, known = _nodes(batch)
         devices = defaultdict[int, list[Device]](list)
-        for row in Device.objects.filter(node__in=known):
+        for row in Device.objects.filter(node__pk__among=known):
             devices[row.node_id].append(row)
         unreadable = findings.subjects_open(entry, kind=UNREADABLE, subjects=list(nodes))
         touched: set[str] = set()
@@ -127,7 +127,7 @@ def _lock_gone(entry: Entry, node: str) -> None:
 def _nodes(batch: Sequence[News]) -> tuple[dict[str, Node], list[int]]:
     """(the rows of these nodes by name, written; the keys of those that were known)."""
     cluster = ledger.cluster_id()
-    known = {row.name: row for row in Node.objects.filter(cluster=cluster, name__in=[one.name for one, _ in batch])}
+    known = {row.name: row for row in Node.objects.filter(cluster=cluster, name__among=[one.name for one, _ in batch])}
     fresh = []
     for one, gone in batch:
         columns = _node_columns(one, gone)
@@ -141,7 +141,7 @@ def _nodes(batch: Sequence[News]) -> tuple[dict[str, Node], list[int]]:
     if not fresh:
         return known, [row.pk for row in known.values()]
     bulk.insert(Node, ("cluster_id", "name", *_node_columns(*batch[0])), fresh)
-    keys = Node.objects.filter(cluster=cluster, name__in=[name for _, name, *_ in fresh]).values_list("pk", "name")
+    keys = Node.objects.filter(cluster=cluster, name__among=[name for _, name, *_ in fresh]).values_list("pk", "name")
     made = {name: Node(pk=pk, cluster_id=cluster, name=name) for pk, name in keys}
     return known | made, [row.pk for row in known.values()]
 
@@ -235,7 +235,7 @@ DEVICE_COLUMNS = (
 
 def _conflicts(entry: Entry, uuids: set[str]) -> None:
     """A uuid that is live on two nodes is usable on neither, until one of them lets go."""
-    live = Device.objects.filter(cluster=ledger.cluster_id(), uuid__in=uuids, registered=True, node__retired=False)
+    live = Device.objects.filter(cluster=ledger.cluster_id(), uuid__among=uuids, registered=True, node__retired=False)
     twice = set(live.values_list("uuid").annotate(n=Count("pk")).filter(n__gt=1).values_list("uuid", flat=True))
     told = findings.subjects_open(entry, kind=TWICE, subjects=uuids)
     for row in live.select_related("node").filter(Q(uuid__in=twice | told) | Q(conflict=True)):

@@ -24,8 +24,8 @@ Amounts = tuple[str, int, int]
 
 def registrations_follow(entry: Entry, *, nodes: Collection[str]) -> None:
     """Record what these nodes offer now, and end what they no longer offer."""
-    offered = _offered(Device.objects.filter(node__name__in=nodes))
-    for row in _open().filter(node__in=nodes):
+    offered = _offered(Device.objects.filter(node__name__among=nodes))
+    for row in _open().filter(node__among=nodes):
         if offered.get(_key(row)) == _amounts(row):
             del offered[_key(row)]
         else:

@@ -99,7 +99,7 @@ def _fold(old: View, changes: Changes) -> View:
         )
     touched = _touched_nodes(old, changes)
     if touched:
-        view = replace(view, states=old.states.replaced({name: _state(view, name) for name in touched}))
+        view = replace(view, states=old.states.replaced(_states(view, touched)))
     return replace(view, kinds=_kinds(view)) if changes.nodes else view
 
 
@@ -175,17 +175,24 @@ def _touched_nodes(old: View, changes: Changes) -> set[str]:
     return touched
 
 
-def _state(view: View, name: str) -> NodeState | None:
-    """What placement sees of one node; None when it offers nothing at all."""
+def _states(view: View, names: Iterable[str]) -> dict[str, NodeState | None]:
+    holds: dict[str, list[HoldRow]] = {}
+    for hold in view.holds.values():
+        if hold.in_force:
+            holds.setdefault(hold.node, []).append(hold)
+    return {name: _state(view, name, holds.get(name, ())) for name in names}
+
+
+def _state(view: View, name: str, holds: Iterable[HoldRow]) -> NodeState | None:
+    """What placement sees of one node; None when it offers nothing at all. holds: those in force on it."""
     node = view.nodes.get(name)
     if node is None or node.retired or not node.devices:
         return None
     held: dict[DeviceKey, Held] = {}
     for pod_id in sorted(view.pods_by_node.get(name, ())):
         _add(held, view.pods[pod_id].held)
-    for hold in view.holds.values():
-        if hold.in_force and hold.node == name:
-            _add(held, {hold.key: hold.held})
+    for hold in holds:
+        _add(held, {hold.key: hold.held})
     devices = tuple(DeviceState(device, held.get(device.key, NOTHING)) for device in node.devices)
     return NodeState.of(name, devices, blocked=_blocked(view, node), pair_scores=node.pair_scores)
 
