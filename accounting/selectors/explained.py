@@ -168,7 +168,8 @@ def _unnamed(step: fixes.Step) -> Sentence:
         return phrase("Delete a pod in another namespace on %(node)s: there is room for it on %(to)s.", **values)
     if step.kind is fixes.Kind.PREEMPT:
         return phrase(
-            "Delete a pod of lower priority in another namespace: it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.",
+            "Delete a pod of lower priority in another namespace: "
+            "it holds %(mib)s MiB and %(percent)s %% of cores on %(node)s.",
             **values,
         )
     if "mib" not in values:
