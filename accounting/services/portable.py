@@ -9,126 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
 
 from accounting import ledger
-from accounting.models import Device, Namespace, Price, Quota, Role, Tenant
-from accounting.services import devices, errors, namespaces, people, prices, quotas, tenants
+from accounting.models import Budget, Device, Namespace, Price, Quota, Role, Tenant
+from accounting.services import budgets, devices, errors, namespaces, people, prices, quotas, tenants
+from accounting.services.portable_document import (
+    VERSION,
+    BudgetEntry,
+    DeviceEntry,
+    Document,
+    Key,
+    NamespaceEntry,
+    PriceEntry,
+    QuotaEntry,
+    RoleEntry,
+    TenantEntry,
+)
 from hami_platform.domain import quota as domain
 
-VERSION = 1
 T = TypeVar("T")
-Key = tuple[str, ...]
-
-
-class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Base of everything in the document: a misspelled key is an error."""
-
-
-class TenantEntry(Entry, frozen=True):
-    """See Tenant."""
-
-    name: str
-    parent: str = ""
-    note: str = ""
-
-    @property
-    def key(self) -> Key:
-        return (self.name,)
-
-
-class NamespaceEntry(Entry, frozen=True):
-    """See Namespace."""
-
-    name: str
-    tenant: str = ""
-    mode: str = "enforce"
-
-    @property
-    def key(self) -> Key:
-        return (self.name,)
-
-
-class QuotaEntry(Entry, frozen=True):
-    """See Quota: of one namespace or one tenant. A limit that is left out is none."""
-
-    name: str = "default"
-    namespace: str = ""
-    tenant: str = ""
-    vendor: str = ""
-    model_pattern: str = ""
-    devices: int | None = None
-    memory_mib: int | None = None
-    core_percent: int | None = None
-    pod_devices: int | None = None
-    pod_memory_mib: int | None = None
-    pod_core_percent: int | None = None
-    device_memory_mib: int | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
-
-    @property
-    def key(self) -> Key:
-        return (self.tenant, self.namespace, self.name)
-
-
-class PriceEntry(Entry, frozen=True):
-    """See Price."""
-
-    vendor: str
-    model_pattern: str
-    device_hour: Decimal
-    valid_from: date
-    currency: str = "EUR"
-
-    @property
-    def key(self) -> Key:
-        return (self.vendor, self.model_pattern, self.valid_from.isoformat())
-
-
-class RoleEntry(Entry, frozen=True):
-    """See Role: of a user or a group, in a tenant, a namespace, or everywhere."""
-
-    role: str
-    user: str = ""
-    group: str = ""
-    tenant: str = ""
-    namespace: str = ""
-
-    @property
-    def key(self) -> Key:
-        return (self.role, self.user, self.group, self.tenant, self.namespace)
-
-
-class DeviceEntry(Entry, frozen=True):
-    """What people decided about a device; one that is left out has the defaults."""
-
-    node: str
-    vendor: str
-    uuid: str
-    cordoned: bool = False
-    reserved_mib: int = 0
-    note: str = ""
-
-    @property
-    def key(self) -> Key:
-        return (self.node, self.vendor, self.uuid)
-
-
-class Document(Entry, frozen=True):
-    """The whole. Lists are in the order of their keys, so that two exports can be compared line by line."""
-
-    version: int = VERSION
-    tenants: tuple[TenantEntry, ...] = ()
-    namespaces: tuple[NamespaceEntry, ...] = ()
-    quotas: tuple[QuotaEntry, ...] = ()
-    prices: tuple[PriceEntry, ...] = ()
-    roles: tuple[RoleEntry, ...] = ()
-    devices: tuple[DeviceEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +60,7 @@ def document() -> Document:
             for row in Namespace.objects.filter(cluster=cluster).select_related("tenant")
         ),
         quotas=_sorted(map(_quota, Quota.objects.filter(cluster=cluster).select_related("namespace", "tenant"))),
+        budgets=_sorted(map(_budget, Budget.objects.filter(cluster=cluster).select_related("namespace", "tenant"))),
         prices=_sorted(
             PriceEntry(row.vendor, row.model_pattern, row.device_hour, row.valid_from, row.currency)
             for row in Price.objects.filter(cluster=cluster)
@@ -235,6 +138,18 @@ def _put_quota(one: QuotaEntry, reason: str, actor: str) -> None:
     )
 
 
+def _put_budget(one: BudgetEntry, reason: str, actor: str) -> None:
+    budgets.budget_set(
+        namespace=one.namespace,
+        tenant=one.tenant,
+        name=one.name,
+        plan=budgets.Plan(**{name: getattr(one, name) for name in budgets.Plan.__slots__}),
+        selector=domain.Selector(one.vendor, one.model_pattern),
+        reason=reason,
+        actor=actor,
+    )
+
+
 def _put_price(one: PriceEntry, reason: str, actor: str) -> None:
     prices.price_set(**msgspec.structs.asdict(one), reason=reason, actor=actor)
 
@@ -262,6 +177,12 @@ def _remove_quota(one: QuotaEntry, reason: str, actor: str) -> None:
     quotas.quota_delete(quota_id=row.pk, reason=reason, actor=actor)
 
 
+def _remove_budget(one: BudgetEntry, reason: str, actor: str) -> None:
+    scope = {"namespace__name": one.namespace} if one.namespace else {"tenant__name": one.tenant}
+    row = Budget.objects.get(cluster=ledger.cluster_id(), name=one.name, **scope)
+    budgets.budget_delete(budget_id=row.pk, reason=reason, actor=actor)
+
+
 def _remove_price(one: PriceEntry, reason: str, actor: str) -> None:
     named = {"vendor": one.vendor, "model_pattern": one.model_pattern, "valid_from": one.valid_from}
     prices.price_delete(price_id=Price.objects.get(cluster=ledger.cluster_id(), **named).pk, reason=reason, actor=actor)
@@ -280,6 +201,7 @@ KINDS: dict[str, tuple[Callable[[Any, str, str], None], Callable[[Any, str, str]
     "tenants": (_put_tenant, _remove_tenant),
     "namespaces": (_put_namespace, _remove_namespace),
     "quotas": (_put_quota, _remove_quota),
+    "budgets": (_put_budget, _remove_budget),
     "prices": (_put_price, _remove_price),
     "roles": (_put_role, _remove_role),
     "devices": (_put_device, _remove_device),
@@ -365,6 +287,17 @@ def _quota(row: Quota) -> QuotaEntry:
         valid_from=row.valid_from,
         valid_until=row.valid_until,
         **{name: getattr(row, name) for name in Quota.LIMITS},
+    )
+
+
+def _budget(row: Budget) -> BudgetEntry:
+    return BudgetEntry(
+        row.name,
+        row.namespace.name if row.namespace else "",
+        row.tenant.name if row.tenant else "",
+        row.vendor,
+        row.model_pattern,
+        **{name: getattr(row, name) for name in budgets.Plan.__slots__},
     )
 
 

@@ -14,8 +14,19 @@ import yaml
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
-from accounting.models import Device, Journal, Namespace, Price, Quota, Role, Tenant, User
-from accounting.services import devices, errors, namespaces, people, portable, prices, quotas, tenants
+from accounting.models import Budget, Device, Journal, Namespace, Price, Quota, Role, Tenant, User
+from accounting.services import (
+    budgets,
+    devices,
+    errors,
+    namespaces,
+    people,
+    portable,
+    portable_document,
+    prices,
+    quotas,
+    tenants,
+)
 from hami_platform.domain import quota as domain
 from tests.accounting import flow, kube_objects
 
@@ -38,6 +49,10 @@ def filled() -> None:
     quotas.quota_set(namespace="nlp", limits=domain.Limits(devices=4, memory_mib=40960), valid_until=year, **why)
     a100 = domain.Selector("NVIDIA", "*A100*")
     quotas.quota_set(tenant="labs", name="a100", limits=domain.Limits(devices=0), selector=a100, **why)
+    plan = budgets.Plan(device_hours=100, amount=Decimal("99.5"), currency="EUR", period="quarter")
+    budgets.budget_set(tenant="labs", plan=plan, selector=a100, **why)
+    days = {"period": "once", "first_day": date(2026, 5, 1), "last_day": date(2026, 5, 31)}
+    budgets.budget_set(namespace="nlp", plan=budgets.Plan(device_hours=0, **days), **why)
     dear = Decimal("1.25")
     prices.price_set(vendor="NVIDIA", model_pattern="*", device_hour=dear, valid_from=date(2026, 1, 1), **why)
     people.role_grant(role="operator", group="ops", **why)
@@ -60,13 +75,13 @@ def applied(path: Path, *options: str) -> str:
 
 
 def counts() -> list[int]:
-    return [model.objects.count() for model in (Tenant, Namespace, Quota, Price, Role)]
+    return [model.objects.count() for model in (Tenant, Namespace, Quota, Budget, Price, Role)]
 
 
 def emptied() -> None:
     """As on a new installation that knows the same nodes and accounts."""
-    portable.apply(portable.Document(namespaces=()), reason="test", prune=True)
-    assert counts()[2:] == [0, 0, 0]
+    portable.apply(portable_document.Document(namespaces=()), reason="test", prune=True)
+    assert counts()[2:] == [0, 0, 0, 0]
 
 
 def test_what_was_exported_can_be_put_back_and_is_the_same(tmp_path: Path) -> None:
@@ -76,6 +91,7 @@ def test_what_was_exported_can_be_put_back_and_is_the_same(tmp_path: Path) -> No
     applied(path)
     assert portable.document() == before
     assert Quota.objects.get(name="a100").devices == 0
+    assert Budget.objects.get(namespace__name="nlp").last_day == date(2026, 5, 31)
     assert Device.objects.get(uuid="GPU-n1").reserved_mib == 512
 
 
@@ -125,6 +141,7 @@ def test_all_of_it_or_nothing() -> None:
         ({"quotas": [{"namespace": "nlp", "devices": "4"}]}, r"\$.quotas\[0\].devices"),
         ({"version": 2}, "version"),
         ({"tenants": [{"name": "a"}, {"name": "a"}]}, "tenants: more than once: a"),
+        ({"budgets": [{"namespace": "nlp", "hours": 4}]}, "hours"),
         ({"prices": [PRICE | {"device_hour": "dear"}]}, "device_hour"),
         ([], "object"),
         (None, "object"),
