@@ -19,6 +19,8 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 from simple_history.admin import SimpleHistoryAdmin
 
 from accounting import ledger
@@ -31,9 +33,9 @@ COUNTED = 10_000
 class ConsoleSite(admin.AdminSite):
     """The admin for those who see the whole cluster: operators, who change it, and auditors and viewers, who do not."""
 
-    site_header = "GPU quota platform"
-    site_title = "GPU quota platform"
-    index_title = "Ledger and people"
+    site_header = _("GPU quota platform")
+    site_title = _("GPU quota platform")
+    index_title = _("Ledger and people")
     enable_nav_sidebar = True
 
     def has_permission(self, request: HttpRequest) -> bool:
@@ -73,9 +75,10 @@ class ReasonForm(forms.ModelForm):
 
     refusal: InvalidInput | None = None
     reason = forms.CharField(
+        label=_("Reason"),
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2, "cols": 60}),
-        help_text="Why. Kept with the change in the history.",
+        help_text=_("Why. Kept with the change in the history."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -87,20 +90,20 @@ class ReasonForm(forms.ModelForm):
         data = super().clean() or self.cleaned_data
         if self.refusal is not None:
             named = self.refusal.field in self.fields
-            self.add_error(self.refusal.field if named else None, self.refusal.message if named else str(self.refusal))
+            self.add_error(self.refusal.field if named else None, told(self.refusal, named=not named))
         return data
 
 
 class ReasonActionForm(helpers.ActionForm):
     """The action bar asks for the reason of whatever is run or saved in the list."""
 
-    reason = forms.CharField(required=False, max_length=2000, label="Reason")
+    reason = forms.CharField(required=False, max_length=2000, label=_("Reason"))
 
 
 class OnlyReason(forms.Form):
     """What a deletion asks for."""
 
-    reason = forms.CharField(max_length=2000, widget=forms.Textarea(attrs={"rows": 2, "cols": 60}))
+    reason = forms.CharField(label=_("Reason"), max_length=2000, widget=forms.Textarea(attrs={"rows": 2, "cols": 60}))
 
 
 class ReadAdmin(admin.ModelAdmin):
@@ -172,7 +175,7 @@ class LedgerAdmin(ReadAdmin):
         try:
             return super().changelist_view(request, extra_context)
         except InvalidInput as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+            self.message_user(request, told(refusal), messages.ERROR)
             return redirect(request.get_full_path())
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -199,9 +202,9 @@ class LedgerAdmin(ReadAdmin):
             try:
                 self.delete_model(request, row)
             except InvalidInput as refusal:
-                form.add_error(None, str(refusal))
+                form.add_error(None, told(refusal))
             else:
-                self.message_user(request, f"{shown} was deleted.", messages.SUCCESS)
+                self.message_user(request, gettext("%(name)s was deleted.") % {"name": shown}, messages.SUCCESS)
                 return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
         return self._reason_asked(request, row, form)
 
@@ -220,13 +223,17 @@ class LedgerAdmin(ReadAdmin):
         actions: dict[str, Any] = super().get_actions(request)
         actions.pop("delete_selected", None)
         if self.has_delete_permission(request):
-            actions["remove_selected"] = (remove_selected, "remove_selected", "Delete selected, with the reason given")
+            actions["remove_selected"] = (
+                remove_selected,
+                "remove_selected",
+                _("Delete selected, with the reason given"),
+            )
         return actions
 
     def _reason_asked(self, request: HttpRequest, row: Any, form: forms.Form) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
-            "title": f"Delete {self.opts.verbose_name} {row}",
+            "title": gettext("Delete %(kind)s %(name)s") % {"kind": self.opts.verbose_name, "name": row},
             "opts": self.opts,
             "object": row,
             "form": form,
@@ -253,7 +260,21 @@ def remove_selected(modeladmin: LedgerAdmin, request: HttpRequest, queryset: Que
     """Delete the chosen rows through their service."""
     count = queryset.count()
     modeladmin.delete_queryset(request, queryset)
-    modeladmin.message_user(request, f"{count} deleted.", messages.SUCCESS)
+    modeladmin.message_user(
+        request, ngettext("%(n)s deleted.", "%(n)s deleted.", count) % {"n": count}, messages.SUCCESS
+    )
+
+
+def told(refusal: InvalidInput, *, named: bool = True) -> str:
+    """What a service refused, in the reader's language; `named` with the entry's name before it."""
+    text = refusal.told(gettext)
+    return f"{refusal.field}: {text}" if named and refusal.field else text
+
+
+def held_text(memory_mib: int, core_percent: int, slots: int) -> str:
+    """Amounts that are held of a device, in one line."""
+    amounts = {"mib": memory_mib, "cores": core_percent, "shares": slots}
+    return gettext("%(mib)s MiB · %(cores)s %% · %(shares)s shares") % amounts
 
 
 def actor_of(request: HttpRequest) -> str:

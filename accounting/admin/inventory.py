@@ -8,9 +8,11 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger, live_view
-from accounting.admin.console import HistoryAdmin, ReadAdmin, actor_of, reason_of, site
+from accounting.admin.console import HistoryAdmin, ReadAdmin, actor_of, held_text, reason_of, site
 from accounting.models import Device, Hold, Node
 from accounting.services import devices, holds
 
@@ -42,13 +44,13 @@ class DeviceAdmin(HistoryAdmin):
     fields = ("cordoned", "reserved_mib", "note", "reason", *readonly_fields)
     actions = ("cordon", "uncordon")
 
-    @admin.display(description="held now")
+    @admin.display(description=_("held now"))
     def held_now(self, row: Device) -> str:
         """What pods and people hold of it, from the View."""
         state = live_view.live().now.states.get(row.node.name)
         for one in state.devices if state else ():
             if one.device.key == (row.vendor, row.uuid):
-                return f"{one.held.memory_mib} MiB · {one.held.core_percent} % · {one.held.slots} shares"
+                return held_text(one.held.memory_mib, one.held.core_percent, one.held.slots)
         return "—"
 
     def write(self, request: HttpRequest, row: Device, data: dict[str, Any], *, new: bool) -> Model:
@@ -62,12 +64,12 @@ class DeviceAdmin(HistoryAdmin):
             **columns,
         )
 
-    @admin.action(description="Cordon, with the reason given", permissions=("change",))
+    @admin.action(description=_("Cordon, with the reason given"), permissions=("change",))
     def cordon(self, request: HttpRequest, queryset: QuerySet[Device]) -> None:
         """Place nothing new on the chosen devices."""
         self._cordon(request, queryset, cordoned=True)
 
-    @admin.action(description="Uncordon, with the reason given", permissions=("change",))
+    @admin.action(description=_("Uncordon, with the reason given"), permissions=("change",))
     def uncordon(self, request: HttpRequest, queryset: QuerySet[Device]) -> None:
         """Allow new shares on the chosen devices again."""
         self._cordon(request, queryset, cordoned=False)
@@ -77,7 +79,8 @@ class DeviceAdmin(HistoryAdmin):
         with ledger.transaction(cause="devices_cordon", actor=actor_of(request)):
             for row in rows:
                 self.write(request, row, {"cordoned": cordoned, "reason": reason_of(request)}, new=False)
-        self.message_user(request, f"{len(rows)} {'cordoned' if cordoned else 'uncordoned'}.", messages.SUCCESS)
+        done = gettext("%(n)s cordoned.") if cordoned else gettext("%(n)s uncordoned.")
+        self.message_user(request, done % {"n": len(rows)}, messages.SUCCESS)
 
 
 @admin.register(Hold, site=site)

@@ -10,6 +10,8 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from accounting.admin.console import LedgerAdmin, ReasonForm, actor_of, site
 from accounting.models import ApiToken, Role, User
@@ -37,12 +39,23 @@ class SuperusersOnly:
 
 @admin.register(User, site=site)
 class PersonAdmin(SuperusersOnly, UserAdmin):
-    """Accounts. What they may do is a matter of roles."""
+    """Accounts. What they may do is a matter of roles, so Django's own permissions are not offered."""
+
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        (_("Personal info"), {"fields": ("first_name", "last_name", "email", "language")}),
+        (_("Access"), {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
+        (_("Important dates"), {"fields": ("last_login", "date_joined")}),
+    )
+    filter_horizontal = ("groups",)
 
 
 @admin.register(Group, site=site)
 class TeamAdmin(SuperusersOnly, GroupAdmin):
     """Groups, to which roles can be given."""
+
+    fields = ("name",)
+    filter_horizontal = ()
 
 
 @admin.register(Role, site=site)
@@ -79,16 +92,26 @@ class TokenForm(ReasonForm):
     scopes = forms.MultipleChoiceField(
         choices=[(scope, scope) for scope in tokens.SCOPES],
         required=False,
-        help_text="Nothing chosen: all its user may.",
+        label=_("Scopes"),
+        help_text=_("Nothing chosen: all its user may."),
     )
     roles = forms.MultipleChoiceField(
-        choices=Role.Name.choices, required=False, help_text="Nothing chosen: all of its user's roles count."
+        choices=Role.Name.choices,
+        required=False,
+        label=_("Roles"),
+        help_text=_("Nothing chosen: all of its user's roles count."),
     )
-    namespaces = forms.CharField(required=False, help_text="Names, separated by blanks. Empty: all its user sees.")
+    namespaces = forms.CharField(
+        required=False, label=_("Namespaces"), help_text=_("Names, separated by blanks. Empty: all its user sees.")
+    )
     networks = forms.CharField(
-        required=False, help_text="Where it may be used from, as 10.0.0.0/8, separated by blanks. Empty: anywhere."
+        required=False,
+        label=_("Networks"),
+        help_text=_("Where it may be used from, as 10.0.0.0/8, separated by blanks. Empty: anywhere."),
     )
-    lives_days = forms.IntegerField(min_value=1, required=False, help_text="Days. Empty: until it is revoked.")
+    lives_days = forms.IntegerField(
+        min_value=1, required=False, label=_("Lives for, days"), help_text=_("Empty: until it is revoked.")
+    )
 
 
 @admin.register(ApiToken, site=site)
@@ -125,7 +148,7 @@ class TokenAdmin(SuperusersOnly, LedgerAdmin):
             lives_s=days * 86_400 if days else None,
             actor=actor_of(request),
         )
-        self.message_user(request, f"The token, shown only now: {text}", messages.WARNING)
+        self.message_user(request, gettext("The token, shown only now: %(text)s") % {"text": text}, messages.WARNING)
         return token
 
     def remove(self, request: HttpRequest, row: ApiToken, reason: str) -> None:

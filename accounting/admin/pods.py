@@ -9,9 +9,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger, live_view
-from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, reason_of, site
+from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, held_text, reason_of, site, told
 from accounting.models import NodeLock, Pod, PodState, Refusal, Share
 from accounting.selectors import access
 from accounting.services import releases
@@ -54,17 +56,17 @@ class PodAdmin(ReadAdmin):
     inlines = (ShareInline,)
     actions = ("release", "release_by_force")
 
-    @admin.display(description="held now")
+    @admin.display(description=_("held now"))
     def held_now(self, row: Pod) -> SafeString | str:
         """What it holds per device, from the View."""
         found = live_view.live().refresh().pods.get(row.pk)
         lines = [
-            (uuid, held.memory_mib, held.core_percent, held.slots)
-            for (_, uuid), held in (found.held.items() if found else ())
+            (uuid, held_text(held.memory_mib, held.core_percent, held.slots))
+            for (_vendor, uuid), held in (found.held.items() if found else ())
         ]
-        return format_html_join("\n", "<div>{}: {} MiB · {} % · {} shares</div>", lines) or "nothing"
+        return format_html_join("\n", "<div>{}: {}</div>", lines) or gettext("nothing")
 
-    @admin.display(description="last refusal")
+    @admin.display(description=_("last refusal"))
     def refusal_now(self, row: Pod) -> str:
         """Why `/filter` refused it last."""
         if row.state == PodState.ENDED or not row.uid:
@@ -78,13 +80,13 @@ class PodAdmin(ReadAdmin):
         """Who may release."""
         return access.reach_for(request).operates
 
-    @admin.action(description="Release what unbound pods hold, with the reason given", permissions=("operate",))
+    @admin.action(description=_("Release what unbound pods hold, with the reason given"), permissions=("operate",))
     def release(self, request: HttpRequest, queryset: QuerySet[Pod]) -> None:
         """Give back claims and reservations."""
         self._release(request, queryset, force=False)
 
     @admin.action(
-        description="Release also from running pods (by force), with the reason given", permissions=("operate",)
+        description=_("Release also from running pods (by force), with the reason given"), permissions=("operate",)
     )
     def release_by_force(self, request: HttpRequest, queryset: QuerySet[Pod]) -> None:
         """Stop counting what the pods hold, though they may still use it. Raises a finding each."""
@@ -97,9 +99,9 @@ class PodAdmin(ReadAdmin):
                 for pk in pods:
                     releases.pod_release(pod_id=pk, reason=reason_of(request), actor=actor_of(request), force=force)
         except InvalidInput as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+            self.message_user(request, told(refusal), messages.ERROR)
         else:
-            self.message_user(request, f"{len(pods)} released.", messages.SUCCESS)
+            self.message_user(request, gettext("%(n)s released.") % {"n": len(pods)}, messages.SUCCESS)
 
 
 @admin.register(NodeLock, site=site)

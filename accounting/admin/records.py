@@ -5,9 +5,11 @@ from __future__ import annotations
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
-from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, reason_of, site
+from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, reason_of, site, told
 from accounting.models import AccessRecord, DeniedAsk, Finding, Journal, Trace
 from accounting.selectors import access, finding_words
 from accounting.services import findings
@@ -51,7 +53,7 @@ class FindingAdmin(ReadAdmin):
     list_filter = ("kind", ("repaired_at", admin.EmptyFieldListFilter))
     search_fields = ("subject", "message")
 
-    @admin.display(description="what mends it")
+    @admin.display(description=_("what mends it"))
     def mends(self, row: Finding) -> str:
         """By kind."""
         return finding_words.told(row).mends
@@ -60,7 +62,7 @@ class FindingAdmin(ReadAdmin):
         """Who may settle."""
         return access.reach_for(request).operates
 
-    @admin.action(description="Settle: dealt with, with the reason given", permissions=("operate",))
+    @admin.action(description=_("Settle: dealt with, with the reason given"), permissions=("operate",))
     def settle(self, request: HttpRequest, queryset: QuerySet[Finding]) -> None:
         """Close the chosen ones, all or none."""
         chosen = list(queryset.values_list("pk", flat=True))
@@ -69,9 +71,9 @@ class FindingAdmin(ReadAdmin):
                 for pk in chosen:
                     findings.finding_settle(finding_id=pk, reason=reason_of(request), actor=actor_of(request))
         except InvalidInput as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+            self.message_user(request, told(refusal), messages.ERROR)
         else:
-            self.message_user(request, f"{len(chosen)} settled.", messages.SUCCESS)
+            self.message_user(request, gettext("%(n)s settled.") % {"n": len(chosen)}, messages.SUCCESS)
 
 
 @admin.register(AccessRecord, site=site)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model
+from django.utils.translation import gettext
 from import_export import fields, resources, results, widgets
 
 from accounting import amounts, ledger
@@ -58,7 +59,7 @@ class LedgerResource(resources.ModelResource):
         except Undone:
             pass
         except InvalidInput as refusal:
-            raise ValidationError({refusal.field or "reason": refusal.message}) from refusal
+            raise ValidationError({refusal.field or "reason": refusal.told(gettext)}) from refusal
 
 
 class ByName(widgets.Widget):
@@ -77,7 +78,8 @@ class ByName(widgets.Widget):
         cluster = ledger.cluster_id()
         found = self._model.objects.filter(cluster=cluster, name=name).first()
         if found is None and not self._made:
-            raise ValueError(f"there is no {self._model._meta.verbose_name} {name}")
+            kind = self._model._meta.verbose_name
+            raise ValueError(gettext("there is no %(kind)s %(name)s") % {"kind": kind, "name": name})
         return found or self._model(cluster_id=cluster, name=name)
 
     def render(self, value: Any, obj: Any = None, **kwargs: Any) -> str:

@@ -11,6 +11,8 @@ from django.contrib.admin.widgets import AdminSplitDateTime
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from import_export import tmp_storages
 from import_export.admin import ImportExportMixin
 from import_export.formats import base_formats
@@ -23,6 +25,7 @@ from accounting.selectors import access, native_beside, quota_conflict
 from accounting.services import namespaces, quota_preview, quotas, tenants
 from accounting.services.errors import InvalidInput, Outdated
 from hami_platform.domain.quota import Limits, Selector
+from hami_platform.domain.sentences import phrase
 
 
 @admin.register(Tenant, site=site)
@@ -82,14 +85,14 @@ class VendorFilter(admin.AllValuesFieldListFilter):
 
     def choices(self, changelist: Any) -> Any:
         """As usual, with a word for the empty one."""
-        return ({**one, "display": one["display"] or "every vendor"} for one in super().choices(changelist))
+        return ({**one, "display": one["display"] or gettext("every vendor")} for one in super().choices(changelist))
 
 
 class Previewed(InvalidInput):
     """The effect was asked for: it is shown, and nothing is written. Nobody's fault."""
 
     def __init__(self, effect: quota_preview.Effect) -> None:
-        super().__init__("", "nothing is saved yet: this is what it would do")
+        super().__init__("", phrase("nothing is saved yet: this is what it would do"))
         self.effect = effect
 
 
@@ -98,10 +101,10 @@ class QuotaForm(ReasonForm):
 
     seen_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     back_at = forms.SplitDateTimeField(
-        label="For a while, until",
+        label=_("For a while, until"),
         required=False,
         widget=AdminSplitDateTime,
-        help_text="UTC. Then today's limits come back by themselves.",
+        help_text=_("UTC. Then today's limits come back by themselves."),
     )
     conflict: quota_conflict.Conflict | None = None
 
@@ -149,13 +152,16 @@ class QuotaAdmin(ImportExportMixin, HistoryAdmin):
     search_fields = ("name", "namespace__name", "tenant__name")
     fieldsets = (
         (None, {"fields": ("namespace", "tenant", "name", "reason", "seen_version")}),
-        ("Limits of the sum: empty is no limit, 0 is nothing", {"fields": ("devices", "memory_mib", "core_percent")}),
         (
-            "Limits of one pod and of one share",
+            _("Limits of the sum: empty is no limit, 0 is nothing"),
+            {"fields": ("devices", "memory_mib", "core_percent")},
+        ),
+        (
+            _("Limits of one pod and of one share"),
             {"fields": ("pod_devices", "pod_memory_mib", "pod_core_percent", "device_memory_mib")},
         ),
-        ("Which devices count", {"fields": ("vendor", "model_pattern")}),
-        ("When", {"fields": ("valid_from", "valid_until", "back_at")}),
+        (_("Which devices count"), {"fields": ("vendor", "model_pattern")}),
+        (_("When"), {"fields": ("valid_from", "valid_until", "back_at")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
@@ -227,7 +233,7 @@ class NativeQuotaAdmin(ReadAdmin):
     list_display = ("namespace", "object_name", "resource_key", "vendor", "resource", "limit", "beside_ours")
     search_fields = ("namespace", "object_name")
 
-    @admin.display(description="beside ours")
+    @admin.display(description=_("beside ours"))
     def beside_ours(self, row: NativeQuota) -> str:
         """What this platform allows of the same, and which of the two refuses first."""
         view = live_view.live().now

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.core.signals import got_request_exception
 from django.http import Http404
+from django.utils.translation import gettext
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -57,7 +58,9 @@ def _refusal(fault: Exception) -> Response | None:
         return problem(503, str(fault), headers={"Retry-After": str(RETRY_AFTER_S)})
     if isinstance(fault, InvalidInput):
         status = 409 if isinstance(fault, Outdated) else 400
-        return problem(status, str(fault), [{"field": fault.field, "message": fault.message}])
+        told = fault.told(gettext)
+        named = f"{fault.field}: {told}" if fault.field else told
+        return problem(status, named, [{"field": fault.field, "message": told}])
     if isinstance(fault, Http404):
         return problem(404, str(fault) or "not found")
     return problem(403, str(fault) or "not allowed") if isinstance(fault, PermissionDenied) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import exceptions
 from rest_framework import serializers as drf
@@ -83,7 +84,7 @@ class UsageEndpoint(lists.LinesEndpoint):
         try:
             window = windows.window_of(asked.dict(), ledger.database_time())
         except windows.BadWindow as bad:
-            raise exceptions.ValidationError({bad.field: bad.message}) from bad
+            raise exceptions.ValidationError({bad.field: bad.sentence.text(gettext)}) from bad
         return usage_report.usage_report(view, self.reach, window, by=by, scope=scope)
 
 

@@ -132,10 +132,10 @@ def _edited(request: HttpRequest, row: Quota) -> HttpResponse:
                 return _saved(request, form, row)
             found = quota_preview.effect(view_now(), quota_preview.quota_row(row, form.limits, form.selector))
         except Outdated as refusal:
-            form.add_error(None, refusal.message)
+            form.add_error(None, refusal.told(_))
             conflict = form.outdated(row)
         except InvalidInput as refusal:
-            form.add_error(refusal.field if refusal.field in form.fields else None, refusal.message)
+            form.add_error(refusal.field if refusal.field in form.fields else None, refusal.told(_))
     context = {
         "form": form,
         "row": row,

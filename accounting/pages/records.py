@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Finding
@@ -39,7 +40,7 @@ def findings(request: HttpRequest) -> HttpResponse:
     """Drift between ledger and cluster: what is open, and what was repaired lately."""
     view, reach = view_now(), access.reach_for(request)
     if not reach.everything:
-        raise PermissionDenied("Findings concern the whole cluster: they are for operators and auditors.")
+        raise PermissionDenied(_("Findings concern the whole cluster: they are for operators and auditors."))
 
     def content() -> dict[str, Any]:
         repaired = Finding.objects.filter(cluster=ledger.cluster_id()).exclude(repaired_at=None)
@@ -54,7 +55,7 @@ def health_page(request: HttpRequest) -> HttpResponse:
     """How the platform itself stands: leadership, jobs, locks."""
     view, reach = view_now(), access.reach_for(request)
     if not reach.everything:
-        raise PermissionDenied("The platform's health is for operators and auditors.")
+        raise PermissionDenied(_("The platform's health is for operators and auditors."))
     stamp = f"{freshness.stamp(view)}-{int(ledger.database_time().timestamp()) // POLLED_S}"
 
     def content() -> dict[str, Any]:
@@ -82,7 +83,7 @@ def settings_page(request: HttpRequest) -> HttpResponse:
     """Every setting of the web process with its source, and what it depends on."""
     view, reach = view_now(), access.reach_for(request)
     if not reach.everything:
-        raise PermissionDenied("The platform's settings are for operators and auditors.")
+        raise PermissionDenied(_("The platform's settings are for operators and auditors."))
 
     def content() -> dict[str, Any]:
         return {"groups": settings_shown.settings_shown(), "dependencies": settings_shown.dependencies()}

@@ -36,7 +36,7 @@ NAVIGATION = (
     ("activity", _("Activity")),
     ("health", _("Health")),
 )
-NO_ROLE = "You have no role in this cluster yet. Ask an operator for one in your namespace or tenant."
+NO_ROLE = _("You have no role in this cluster yet. Ask an operator for one in your namespace or tenant.")
 
 
 def console(page: Page) -> Page:

@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounting.models import Quota
@@ -19,6 +20,7 @@ from accounting.selectors import access, freshness
 from accounting.services import device_config, simulations
 from accounting.services.errors import InvalidInput
 from hami_platform.domain.rows import PodRow
+from hami_platform.domain.sentences import phrase
 from hami_platform.domain.view import View
 
 CHANGES = (
@@ -132,7 +134,7 @@ def _scope(text: str) -> dict[str, str]:
     word = "tenant" if text.startswith("tenant:") else "namespace"
     scope, _slash, name = text.removeprefix("tenant:").partition("/")
     if not scope:
-        raise InvalidInput("scope", "namespace/name, or tenant:name/name")
+        raise InvalidInput("scope", phrase("namespace/name, or tenant:name/name"))
     return {word: scope, "name": name or "default"}
 
 
@@ -155,7 +157,7 @@ def _answer(form: SimulateForm, view: View, reach: access.Reach) -> dict[str, An
     try:
         submitted, changes = form.submitted(), form.changes()
         if submitted is None and not changes:
-            raise InvalidInput("devices", str(_("Name amounts of a pod, a manifest, or a change.")))
+            raise InvalidInput("devices", phrase("Name amounts of a pod, a manifest, or a change."))
         refused = simulations.unseen(view, reach, submitted, changes)
         if refused:
             form.add_error(None, refused)
@@ -163,7 +165,7 @@ def _answer(form: SimulateForm, view: View, reach: access.Reach) -> dict[str, An
         found = simulations.simulation(view, submitted, changes, copies=form.cleaned_data["copies"] or 1)
     except InvalidInput as fault:
         field = {"limits": "value", "kind": "change"}.get(fault.field.partition(".")[0], fault.field)
-        form.add_error(field if field in form.fields else "change", fault.message)
+        form.add_error(field if field in form.fields else "change", fault.told(gettext))
         return None
     shown = simulations.shown(why.reader(view, reach), submitted, found)
     if shown["explanation"]:

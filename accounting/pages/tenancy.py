@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Namespace, Tenant
@@ -44,7 +45,7 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
     """One namespace: its limits, what it holds, its pods."""
     view, reach = view_now(), access.reach_for(request)
     if not reach.sees(name):
-        raise PermissionDenied(f"You have no role in the namespace {name}.")
+        raise PermissionDenied(_("You have no role in the namespace %(name)s.") % {"name": name})
     row = Namespace.objects.filter(cluster=ledger.cluster_id(), name=name).select_related("tenant").first()
     if row is None and name not in view.usage:
         raise Http404(f"no namespace {name}")
@@ -76,7 +77,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         raise Http404(f"no tenant {name}")
     if not reach.sees_tenant(row.pk):
-        raise PermissionDenied(f"You have no role in the tenant {name}.")
+        raise PermissionDenied(_("You have no role in the tenant %(name)s.") % {"name": name})
 
     def content() -> dict[str, Any]:
         members = quota_bars.members_by_tenant(view).get(row.pk, set())
@@ -99,5 +100,5 @@ def _tenants(view: Any, reach: access.Reach) -> list[str]:
 
 def _per_pod(view: Any, name: str) -> list[tuple[str, list[tuple[str, int]]]]:
     """Limits on one pod, by rule, of the namespace and the tenants above it."""
-    rules = [rule for rule, _ in view.headroom(name).rules]
+    rules = [rule for rule, _left in view.headroom(name).rules]
     return [(rule.name, limits) for rule in rules if (limits := quota_bars.pod_limits(rule))]

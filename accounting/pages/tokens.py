@@ -94,7 +94,7 @@ def _made(request: HttpRequest, form: TokenForm) -> str:
         )
     except InvalidInput as refusal:
         field = {"scopes": "scope"}.get(refusal.field, refusal.field)
-        form.add_error(field if field in form.fields else None, refusal.message)
+        form.add_error(field if field in form.fields else None, refusal.told(_))
         return ""
     return text
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
@@ -66,7 +67,7 @@ def _window(request: HttpRequest) -> tuple[windows.Window, str]:
     try:
         return windows.window_of(request.GET.dict(), now), ""
     except windows.BadWindow as bad:
-        return windows.window_of({}, now), str(bad)
+        return windows.window_of({}, now), f"{bad.field}: {bad.sentence.text(gettext)}"
 
 
 def scope_of(request: HttpRequest, view: View, reach: access.Reach) -> Scope:

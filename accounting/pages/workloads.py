@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Pod, PodState, Trace
@@ -50,11 +51,12 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
     if found is None:
         raise Http404(f"no pod {key}")
     if not reach.sees(found.namespace):
-        raise PermissionDenied(f"You have no role in the namespace {found.namespace}.")
+        raise PermissionDenied(_("You have no role in the namespace %(name)s.") % {"name": found.namespace})
 
     def content() -> dict[str, Any]:
         row = view.pods.get(found.pk)
         cluster = ledger.cluster_id()
+        decided_as = {found.uid, found.claim_id} - {""}  # at admission a pod has no uid
         used, missing = measured.pod_measured(uid=found.uid, node=row.node if row else "")
         return {
             "pod": found,
@@ -62,7 +64,7 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
             "held": sorted(row.held.items()) if row else [],
             "asks": pods.request_text(pod_request.decode(found.request)),
             "shares": list(found.shares.all()),
-            "traces": list(Trace.objects.filter(cluster=cluster, pod_uid=found.uid)[:20]) if found.uid else [],
+            "traces": list(Trace.objects.filter(cluster=cluster, pod_uid__in=decided_as)[:20]),
             "timeline": activity.timeline(found),
             "measured": used,
             "unmeasured": missing,

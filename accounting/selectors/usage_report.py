@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from django.db.models import Case, Max, Sum, Value, When
+from django.utils.translation import gettext
 
 from accounting import ledger
 from accounting.models import Price, ProcessLease, UsageHour
@@ -124,10 +125,10 @@ def summed_at() -> datetime | None:
 def beyond(view: View, reach: Reach, scope: Scope) -> str:
     """Why the reader may not ask about this; empty: he may."""
     if scope.namespace and not reach.sees(scope.namespace):
-        return f"You have no role in the namespace {scope.namespace}."
+        return gettext("You have no role in the namespace %(name)s.") % {"name": scope.namespace}
     known = {row.name: row.id for row in view.tenants.values()}
     if scope.tenant and not reach.sees_tenant(known.get(scope.tenant, 0)):
-        return f"You have no role in the tenant {scope.tenant}."
+        return gettext("You have no role in the tenant %(name)s.") % {"name": scope.tenant}
     return ""
 
 

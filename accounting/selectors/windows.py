@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
+from hami_platform.domain.sentences import Sentence, phrase
+
 DAY: Final = timedelta(days=1)
 NAMES: Final = ("today", "yesterday", "7d", "30d", "month", "last-month")
 DEFAULT: Final = "7d"
@@ -16,9 +18,9 @@ MOST_DAYS: Final = 3660
 class BadWindow(ValueError):
     """What somebody asked for is no stretch of time. field: the parameter to mend."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field, self.message = field, message
+    def __init__(self, field: str, sentence: Sentence) -> None:
+        super().__init__(f"{field}: {sentence}")
+        self.field, self.sentence = field, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def window_of(asked: Mapping[str, str], now: datetime) -> Window:
         return _chosen(first, last, now)
     name = asked.get("window", "").strip() or DEFAULT
     if name not in NAMES:
-        raise BadWindow("window", f"one of {', '.join(NAMES)}, or give from and to")
+        raise BadWindow("window", phrase("one of %(names)s, or give from and to", names=", ".join(NAMES)))
     return Window(*_named(name, _start(now.astimezone(UTC).date()), now), name)
 
 
@@ -67,9 +69,9 @@ def _chosen(first: str, last: str, now: datetime) -> Window:
     end = _day("to", last) if last else now.astimezone(UTC).date()
     begin = _day("from", first) if first else end
     if begin > end:
-        raise BadWindow("from", "is after to")
+        raise BadWindow("from", phrase("is after to"))
     if (end - begin).days > MOST_DAYS:
-        raise BadWindow("from", f"more than {MOST_DAYS} days before to")
+        raise BadWindow("from", phrase("more than %(n)s days before to", n=MOST_DAYS))
     return Window(_start(begin), min(_start(end) + DAY, max(now, _start(begin))))
 
 
@@ -77,9 +79,9 @@ def _day(field: str, text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
-        raise BadWindow(field, "a day as 2026-01-31") from error
+        raise BadWindow(field, phrase("a day as 2026-01-31")) from error
     if not 2000 <= day.year <= 9000:
-        raise BadWindow(field, "a year from 2000 to 9000")
+        raise BadWindow(field, phrase("a year from 2000 to 9000"))
     return day
 
 

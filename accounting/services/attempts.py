@@ -14,6 +14,7 @@ from typing import Any
 from accounting import ledger
 from accounting.models import IdempotencyKey
 from accounting.services import errors
+from hami_platform.domain.sentences import phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +85,5 @@ def _first_answer(once: Once | None) -> Answer | None:
     if row is None:
         return None
     if row.request_hash != once.hash:
-        raise errors.Outdated("Idempotency-Key", "was used for another change: take a new one")
+        raise errors.Outdated("Idempotency-Key", phrase("was used for another change: take a new one"))
     return Answer(row.status, row.body, repeated=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from accounting import ledger
 from accounting.models import Device
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 
 def device_edit(
@@ -51,13 +52,20 @@ def device_row(entry: ledger.Entry, *, node: str, vendor: str, uuid: str) -> Dev
     ours = Device.objects.select_related("node").filter(cluster=entry.clock.cluster_id)
     row = ours.filter(node__name=node, vendor=vendor, uuid=uuid).first()
     if row is None:
-        raise errors.InvalidInput("device", f"there is no {vendor} device {uuid} on node {node}")
+        raise errors.InvalidInput(
+            "device",
+            phrase("there is no %(vendor)s device %(uuid)s on node %(node)s", vendor=vendor, uuid=uuid, node=node),
+        )
     return row
 
 
 def _reserve(row: Device, reserved_mib: int) -> int:
     if reserved_mib > row.memory_mib:
         raise errors.InvalidInput(
-            "reserved_mib", f"the device has {row.memory_mib} MiB; the unit is MiB, not bytes: 16 GiB is 16384"
+            "reserved_mib",
+            phrase(
+                "the device has %(memory_mib)s MiB; the unit is MiB, not bytes: 16 GiB is 16384",
+                memory_mib=row.memory_mib,
+            ),
         )
     return edits.amount_checked("reserved_mib", reserved_mib) or 0

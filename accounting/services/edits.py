@@ -16,6 +16,8 @@ from django.db import models
 
 from accounting import ledger
 from accounting.services import errors
+from hami_platform.domain import sentences
+from hami_platform.domain.sentences import Sentence, phrase
 
 REASON_LIMIT = 2000
 INT32_MAX = 2**31 - 1
@@ -25,9 +27,9 @@ def reason_checked(reason: str) -> str:
     """The reason without surrounding blanks. Raises InvalidInput when there is none."""
     text = reason.strip()
     if not text:
-        raise errors.InvalidInput("reason", "say why: the reason is kept with the change")
+        raise errors.InvalidInput("reason", phrase("say why: the reason is kept with the change"))
     if len(text) > REASON_LIMIT:
-        raise errors.InvalidInput("reason", f"at most {REASON_LIMIT} characters")
+        raise errors.InvalidInput("reason", phrase("at most %(n)s characters", n=REASON_LIMIT))
     return text
 
 
@@ -35,7 +37,9 @@ def amount_checked(field: str, value: int | None, ceiling: int = INT32_MAX) -> i
     """The amount if it is none, or from 0 to the ceiling. Raises InvalidInput."""
     if value is None or 0 <= value <= ceiling:
         return value
-    raise errors.InvalidInput(field, "must not be negative" if value < 0 else f"at most {ceiling}")
+    raise errors.InvalidInput(
+        field, phrase("must not be negative") if value < 0 else phrase("at most %(n)s", n=ceiling)
+    )
 
 
 def text_checked(row: models.Model, field: str, value: str) -> str:
@@ -83,8 +87,9 @@ def take_away(entry: ledger.Entry, row: models.Model, *, kind: str, key: str | i
     try:
         row.delete()
     except models.ProtectedError as fault:
-        needed = ", ".join(sorted({f"{one._meta.verbose_name} {one}" for one in fault.protected_objects})[:5])
-        raise errors.InvalidInput("", f"still needed by {needed}") from fault
+        needed = sorted({(str(one._meta.verbose_name_raw), str(one)) for one in fault.protected_objects})[:5]
+        named = sentences.listed([phrase("%(kind)s %(name)s", kind=Sentence(kind), name=name) for kind, name in needed])
+        raise errors.InvalidInput("", phrase("still needed by %(names)s", names=named)) from fault
     entry.record(kind, key, reason=reason, deleted=True, subject=subject)
 
 
@@ -93,10 +98,17 @@ def is_new(row: models.Model) -> bool:
     return bool(row._state.adding)
 
 
+def kind_of(row: models.Model) -> Sentence:
+    """What the row is, as people call it."""
+    return Sentence(str(row._meta.verbose_name_raw))
+
+
 def refuse_known(row: models.Model, *, new: bool) -> None:
     """Raises InvalidInput when the row must be new and is stored already."""
     if new and not is_new(row):
-        raise errors.InvalidInput("name", f"there is a {row._meta.verbose_name} {row} already")
+        raise errors.InvalidInput(
+            "name", phrase("there is a %(kind)s %(name)s already", kind=kind_of(row), name=str(row))
+        )
 
 
 def plain(value: Any) -> Any:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from hami_platform.domain import sentences
+from hami_platform.domain.sentences import Sentence
+
 
 class InvalidInput(ValueError):
-    """What a person entered cannot be done. `field` names the entry; empty: the change as a whole."""
+    """What a person entered cannot be done. `field` names the entry; empty: the change as a whole.
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}" if field else message)
+    `message` is English, for scripts, commands and the log; pages show `told`.
+    """
+
+    def __init__(self, field: str, message: str | Sentence) -> None:
+        self.sentence = sentences.plain(message) if isinstance(message, str) else message
+        self.message = str(self.sentence)
+        super().__init__(f"{field}: {self.message}" if field else self.message)
         self.field = field
-        self.message = message
+
+    def told(self, translate: Callable[[str], str]) -> str:
+        """The message in a reader's language."""
+        return self.sentence.text(translate)
 
 
 class Outdated(InvalidInput):

@@ -9,6 +9,7 @@ from accounting import ledger
 from accounting.ledger import Entry
 from accounting.models import Finding
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 
 def finding_raise(
@@ -44,7 +45,7 @@ def finding_settle(*, finding_id: int, reason: str, actor: str = "") -> Finding:
     with ledger.transaction(cause="finding_settle", actor=actor) as entry:
         row = Finding.objects.filter(cluster=entry.clock.cluster_id, pk=finding_id, repaired_at=None).first()
         if row is None:
-            raise errors.InvalidInput("finding", "is not open any more")
+            raise errors.InvalidInput("finding", phrase("is not open any more"))
         row.repaired_at, row.repair = entry.at, f"{actor}: {reason}"[:400]
         row.save(update_fields=["repaired_at", "repair"])
         entry.record("finding", row.pk, subject=str(row), reason=reason)

@@ -8,6 +8,7 @@ from datetime import datetime
 from accounting import ledger
 from accounting.models import Device, Hold
 from accounting.services import devices, edits, errors
+from hami_platform.domain.sentences import phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +70,29 @@ def _running(entry: ledger.Entry, hold_id: int) -> Hold:
     ours = Hold.objects.select_related("device__node").filter(cluster=entry.clock.cluster_id)
     row = ours.filter(pk=hold_id).first()
     if row is None:
-        raise errors.InvalidInput("hold", "is gone")
+        raise errors.InvalidInput("hold", phrase("is gone"))
     if not row.in_force:
-        raise errors.InvalidInput("hold", "has ended: add a new one")
+        raise errors.InvalidInput("hold", phrase("has ended: add a new one"))
     return row
 
 
 def _checked(device: Device, amounts: Amounts, expires_at: datetime | None, at: datetime) -> dict[str, object]:
     if not (amounts.memory_mib or amounts.core_percent or amounts.slots):
-        raise errors.InvalidInput("memory_mib", "hold some memory, cores or slots")
+        raise errors.InvalidInput("memory_mib", phrase("hold some memory, cores or slots"))
     for field, most in (
         ("memory_mib", device.memory_mib),
         ("core_percent", device.core_percent),
         ("slots", device.slots),
     ):
         if not 0 <= getattr(amounts, field) <= most:
-            hint = "; the unit is MiB, not bytes: 16 GiB is 16384" if field == "memory_mib" else ""
-            raise errors.InvalidInput(field, f"from 0 to {most}, what the device has{hint}")
+            told = phrase("from 0 to %(most)s, what the device has", most=most)
+            if field == "memory_mib":
+                told = phrase("%(told)s; the unit is MiB, not bytes: 16 GiB is 16384", told=told)
+            raise errors.InvalidInput(field, told)
     if expires_at is not None and expires_at <= at:
-        raise errors.InvalidInput("expires_at", f"lies in the past: it is {at:%Y-%m-%d %H:%M} UTC")
+        raise errors.InvalidInput(
+            "expires_at", phrase("lies in the past: it is %(now)s UTC", now=f"{at:%Y-%m-%d %H:%M}")
+        )
     return {
         "memory_mib": amounts.memory_mib,
         "core_percent": amounts.core_percent,

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from accounting import ledger
 from accounting.models import LoginLink, User
 from accounting.services import errors
+from hami_platform.domain.sentences import phrase
 
 LIVES_S = 600
 
@@ -19,7 +20,7 @@ def login_link_create(*, user: str) -> str:
     """A secret that signs this user in once within ten minutes. Only its hash is stored. Raises InvalidInput."""
     person = User.objects.filter(username=user, is_active=True).first()
     if person is None:
-        raise errors.InvalidInput("user", f"there is no active user {user}")
+        raise errors.InvalidInput("user", phrase("there is no active user %(user)s", user=user))
     secret = secrets.token_urlsafe(32)
     until = ledger.database_time() + timedelta(seconds=LIVES_S)
     LoginLink.objects.create(user=person, secret_hash=_hashed(secret), expires_at=until)

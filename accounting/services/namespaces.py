@@ -7,6 +7,7 @@ import re
 from accounting import ledger
 from accounting.models import Mode, Namespace, Pod, PodState, Tenant
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -27,7 +28,7 @@ def namespace_save(
     """
     reason = edits.reason_checked(reason)
     if mode is not None and mode not in Mode.values:
-        raise errors.InvalidInput("mode", f"one of {', '.join(Mode.values)}")
+        raise errors.InvalidInput("mode", phrase("one of %(names)s", names=", ".join(Mode.values)))
     with ledger.transaction(cause="namespace_save", actor=actor) as entry:
         row = namespace_row(entry, name)
         edits.refuse_known(row, new=new)
@@ -46,10 +47,12 @@ def namespace_delete(*, name: str, reason: str, actor: str = "") -> None:
     with ledger.transaction(cause="namespace_delete", actor=actor) as entry:
         row = Namespace.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
         if row is None:
-            raise errors.InvalidInput("namespace", "is gone already")
+            raise errors.InvalidInput("namespace", phrase("is gone already"))
         pods = Pod.objects.filter(cluster=entry.clock.cluster_id, namespace=name).exclude(state=PodState.ENDED).count()
         if pods:
-            raise errors.InvalidInput("", f"{pods} pods of {name} ask for devices; its row would come back at once")
+            raise errors.InvalidInput(
+                "", phrase("%(n)s pods of %(name)s ask for devices; its row would come back at once", n=pods, name=name)
+            )
         edits.take_away(entry, row, kind="namespace", key=name, reason=reason)
 
 
@@ -66,7 +69,9 @@ def name_checked(row: Namespace, name: str) -> str:
     """
     text = edits.text_checked(row, "name", name)
     if text != row.name and _LABEL.fullmatch(text) is None:
-        raise errors.InvalidInput("name", "small letters, digits and dashes only, as Kubernetes names namespaces")
+        raise errors.InvalidInput(
+            "name", phrase("small letters, digits and dashes only, as Kubernetes names namespaces")
+        )
     return text
 
 
@@ -75,5 +80,5 @@ def _tenant_id(entry: ledger.Entry, name: str) -> int | None:
         return None
     row = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
     if row is None:
-        raise errors.InvalidInput("tenant", f"there is no tenant {name}")
+        raise errors.InvalidInput("tenant", phrase("there is no tenant %(name)s", name=name))
     return row.pk

@@ -29,6 +29,7 @@ from accounting.services.portable_document import (
     TenantEntry,
 )
 from hami_platform.domain import quota as domain
+from hami_platform.domain.sentences import phrase
 
 T = TypeVar("T")
 
@@ -81,12 +82,15 @@ def parse(data: Any) -> Document:
     except msgspec.ValidationError as fault:
         raise errors.InvalidInput("", str(fault)) from fault
     if found.version != VERSION:
-        raise errors.InvalidInput("version", f"{found.version} is not known: this platform writes {VERSION}")
+        raise errors.InvalidInput(
+            "version",
+            phrase("%(given)s is not known: this platform writes %(ours)s", given=found.version, ours=VERSION),
+        )
     for kind in KINDS:
         keys = [one.key for one in getattr(found, kind)]
         twice = sorted({" ".join(filter(None, key)) for key in keys if keys.count(key) > 1})
         if twice:
-            raise errors.InvalidInput(kind, f"more than once: {', '.join(twice)}")
+            raise errors.InvalidInput(kind, phrase("more than once: %(names)s", names=", ".join(twice)))
     return found
 
 

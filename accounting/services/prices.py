@@ -8,6 +8,7 @@ from decimal import Decimal
 from accounting import ledger
 from accounting.models import Price
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 LARGEST = Decimal("99999999.9999")
 
@@ -30,7 +31,7 @@ def price_set(
     """
     reason = edits.reason_checked(reason)
     if not 0 <= device_hour <= LARGEST:
-        raise errors.InvalidInput("device_hour", f"from 0 to {LARGEST}")
+        raise errors.InvalidInput("device_hour", phrase("from 0 to %(most)s", most=str(LARGEST)))
     with ledger.transaction(cause="price_set", actor=actor) as entry:
         row = _found(entry, vendor, model_pattern, valid_from, price_id)
         edits.refuse_known(row, new=new)
@@ -55,7 +56,7 @@ def price_delete(*, price_id: int, reason: str, actor: str = "") -> None:
 def _by_id(entry: ledger.Entry, price_id: int) -> Price:
     row = Price.objects.filter(cluster=entry.clock.cluster_id, pk=price_id).first()
     if row is None:
-        raise errors.InvalidInput("price", "is gone")
+        raise errors.InvalidInput("price", phrase("is gone"))
     return row
 
 
@@ -66,5 +67,5 @@ def _found(entry: ledger.Entry, vendor: str, pattern: str, valid_from: date, pri
         return same or Price(cluster_id=entry.clock.cluster_id)
     row = _by_id(entry, price_id)
     if same is not None and same.pk != row.pk:
-        raise errors.InvalidInput("valid_from", "there is a price for these models from this day already")
+        raise errors.InvalidInput("valid_from", phrase("there is a price for these models from this day already"))
     return row

@@ -13,6 +13,7 @@ from accounting.models import Device, Namespace, Quota
 from accounting.services import edits, errors, scopes
 from hami_platform.domain import quota as domain
 from hami_platform.domain import units
+from hami_platform.domain.sentences import phrase
 
 ANY = domain.Selector()
 RETURNED = "the while is over for which these limits were set"
@@ -42,7 +43,7 @@ def quota_set(
     """
     reason = edits.reason_checked(reason)
     if valid_from and valid_until and valid_until <= valid_from:
-        raise errors.InvalidInput("valid_until", "must be after valid_from")
+        raise errors.InvalidInput("valid_until", phrase("must be after valid_from"))
     with ledger.transaction(cause="quota_set", actor=actor) as entry:
         row = _found(entry, namespace, tenant, name, quota_id)
         _refuse_outdated(row, expected_version)
@@ -83,9 +84,11 @@ def _return(row: Quota, at: datetime | None, now: datetime) -> dict[str, Any]:
     if at is None:
         return {"returns_at": None, "returns_to": {}}
     if edits.is_new(row):
-        raise errors.InvalidInput("returns_at", "a new quota has nothing to go back to: use valid_until")
+        raise errors.InvalidInput("returns_at", phrase("a new quota has nothing to go back to: use valid_until"))
     if at <= now:
-        raise errors.InvalidInput("returns_at", f"lies in the past: it is {now:%Y-%m-%d %H:%M} UTC")
+        raise errors.InvalidInput(
+            "returns_at", phrase("lies in the past: it is %(now)s UTC", now=f"{now:%Y-%m-%d %H:%M}")
+        )
     return {"returns_at": at, "returns_to": row.returns_to or {name: getattr(row, name) for name in Quota.LIMITS}}
 
 
@@ -127,7 +130,12 @@ def _put(entry: ledger.Entry, row: Quota, values: dict[str, Any], reason: str) -
 
 def _refuse_bytes(field: str, value: int | None, ceiling_mib: int) -> None:
     if value is not None and value > ceiling_mib:
-        raise errors.InvalidInput(field, f"{value} is too much: MiB, not bytes: 16 GiB is 16384 ({units.hint(value)})")
+        raise errors.InvalidInput(
+            field,
+            phrase(
+                "%(value)s is too much: MiB, not bytes: 16 GiB is 16384 (%(hint)s)", value=value, hint=units.hint(value)
+            ),
+        )
 
 
 def ceiling_mib() -> int:
@@ -141,14 +149,21 @@ def _refuse_outdated(row: Quota, expected: int | None) -> None:
     if expected is None or expected == stored:
         return
     if expected == 0:
-        raise errors.Outdated("name", f"there is a quota {row} already")
-    raise errors.Outdated("version", f"you saw version {expected}, it is now {stored}: look at the newer one first")
+        raise errors.Outdated("name", phrase("there is a quota %(name)s already", name=str(row)))
+    raise errors.Outdated(
+        "version",
+        phrase(
+            "you saw version %(expected)s, it is now %(stored)s: look at the newer one first",
+            expected=expected,
+            stored=stored,
+        ),
+    )
 
 
 def _by_id(entry: ledger.Entry, quota_id: int) -> Quota:
     row = Quota.objects.filter(cluster=entry.clock.cluster_id, pk=quota_id).first()
     if row is None:
-        raise errors.InvalidInput("quota", "is gone")
+        raise errors.InvalidInput("quota", phrase("is gone"))
     return row
 
 
@@ -161,8 +176,8 @@ def _found(entry: ledger.Entry, namespace: str, tenant: str, name: str, quota_id
     row = _by_id(entry, quota_id)
     if (row.namespace or row.tenant) != owner:
         raise errors.InvalidInput(
-            "namespace" if namespace else "tenant", "a quota stays with its scope: make another one"
+            "namespace" if namespace else "tenant", phrase("a quota stays with its scope: make another one")
         )
     if named is not None and named.pk != row.pk:
-        raise errors.InvalidInput("name", f"there is a quota {named} already")
+        raise errors.InvalidInput("name", phrase("there is a quota %(name)s already", name=str(named)))
     return row

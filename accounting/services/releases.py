@@ -8,6 +8,7 @@ from accounting import ledger
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import edits, errors, findings, pod_rows, usage
+from hami_platform.domain.sentences import phrase
 
 KIND = "released-by-hand"
 
@@ -35,18 +36,24 @@ def pod_release(*, pod_id: int, reason: str, actor: str = "", force: bool = Fals
 def _holding(entry: Entry, pod_id: int) -> Pod:
     pod = Pod.objects.filter(cluster=entry.clock.cluster_id, pk=pod_id).first()
     if pod is None or pod.state == PodState.ENDED:
-        raise errors.InvalidInput("pod", "has ended and holds nothing")
+        raise errors.InvalidInput("pod", phrase("has ended and holds nothing"))
     return pod
 
 
 def _refuse(pod: Pod, force: bool) -> None:
     if pod.state == PodState.WAITING:
-        raise errors.InvalidInput("pod", "is waiting and holds nothing")
+        raise errors.InvalidInput("pod", phrase("is waiting and holds nothing"))
     if pod.state == PodState.BINDING:
-        raise errors.InvalidInput("pod", "is being bound: wait for the API server's answer")
+        raise errors.InvalidInput("pod", phrase("is being bound: wait for the API server's answer"))
     if pod.state in pod_rows.ON_NODE and not force:
         raise errors.InvalidInput(
-            "force", f"{pod} is {pod.state} on {pod.node}: delete the pod instead, or confirm by force"
+            "force",
+            phrase(
+                "%(pod)s is %(state)s on %(node)s: delete the pod instead, or confirm by force",
+                pod=str(pod),
+                state=pod.state,
+                node=pod.node,
+            ),
         )
 
 

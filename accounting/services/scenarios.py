@@ -16,6 +16,7 @@ from hami_platform.domain.devices import Device
 from hami_platform.domain.errors import RequestError
 from hami_platform.domain.quota import Limits, Rule, Selector
 from hami_platform.domain.rows import Changes, QuotaRow
+from hami_platform.domain.sentences import phrase
 from hami_platform.domain.simulate import Scenario
 from hami_platform.domain.view import View
 
@@ -31,12 +32,12 @@ def scenario_of(view: View, changes: Iterable[Change]) -> Scenario:
     found = Scenario()
     for number, change in enumerate(changes):
         if number >= MOST_CHANGES:
-            raise InvalidInput("changes", f"more than {MOST_CHANGES}")
+            raise InvalidInput("changes", phrase("more than %(n)s", n=MOST_CHANGES))
         if not isinstance(change, Mapping):
-            raise InvalidInput("changes", "an object with `kind` is expected")
+            raise InvalidInput("changes", phrase("an object with `kind` is expected"))
         read = _KINDS.get(str(change.get("kind", "")))
         if read is None:
-            raise InvalidInput("kind", f"one of {', '.join(sorted(_KINDS))}")
+            raise InvalidInput("kind", phrase("one of %(names)s", names=", ".join(sorted(_KINDS))))
         try:
             found += read(view.fold(found.changes), change)
         except RequestError as fault:
@@ -48,12 +49,12 @@ def _quota(view: View, change: Change) -> Scenario:
     """namespace or tenant, name, and limits: those that are named change, null lifts one."""
     namespace, tenant, name = _text(change, "namespace"), _text(change, "tenant"), _text(change, "name") or "default"
     if bool(namespace) == bool(tenant):
-        raise InvalidInput("namespace", "name one namespace or one tenant")
+        raise InvalidInput("namespace", phrase("name one namespace or one tenant"))
     limits = _limits(change.get("limits"))
     rule_name = f"{namespace or tenant}/{name}"
     tenant_id = next((row.id for row in view.tenants.values() if row.name == tenant), None) if tenant else None
     if tenant and tenant_id is None:
-        raise InvalidInput("tenant", f"there is no tenant {tenant}")
+        raise InvalidInput("tenant", phrase("there is no tenant %(name)s", name=tenant))
     for row in view.quotas.values():
         if row.rule.name == rule_name and row.namespace == (namespace or None) and row.tenant == tenant_id:
             return simulate.quota_change(
@@ -67,12 +68,12 @@ def _quota(view: View, change: Change) -> Scenario:
 def _limits(given: Any) -> dict[str, int | None]:
     names = [one.name for one in fields(Limits)]
     if not isinstance(given, Mapping) or not given:
-        raise InvalidInput("limits", f"an object with some of {', '.join(names)}")
+        raise InvalidInput("limits", phrase("an object with some of %(names)s", names=", ".join(names)))
     for name, value in given.items():
         if name not in names:
-            raise InvalidInput(f"limits.{name}", f"one of {', '.join(names)}")
+            raise InvalidInput(f"limits.{name}", phrase("one of %(names)s", names=", ".join(names)))
         if value is not None and not _is_amount(value):
-            raise InvalidInput(f"limits.{name}", "a whole number, or null for no limit")
+            raise InvalidInput(f"limits.{name}", phrase("a whole number, or null for no limit"))
     quotas.limits_checked(Limits(**given), ceiling_mib=quotas.ceiling_mib())
     return dict(given)
 
@@ -108,7 +109,7 @@ def _closed(view: View, change: Change, *, cordoned: bool) -> Scenario:
         known = (row.name for row in view.nodes.values() if any(one.uuid == uuid for one in row.devices))
         node = next(known, "")
         if not node:
-            raise InvalidInput("uuid", f"there is no device {uuid}")
+            raise InvalidInput("uuid", phrase("there is no device %(uuid)s", uuid=uuid))
     return simulate.device_cordon(view, node=node, uuid=uuid, cordoned=cordoned)
 
 
@@ -124,7 +125,7 @@ def _end(view: View, change: Change) -> Scenario:
     """A pod that is over, by uid."""
     row = view.pod(_text(change, "pod"))
     if row is None:
-        raise InvalidInput("pod", f"there is no live pod {_text(change, 'pod')}")
+        raise InvalidInput("pod", phrase("there is no live pod %(name)s", name=_text(change, "pod")))
     return Scenario(Changes(pods={row.id: None}))
 
 
@@ -156,7 +157,7 @@ def _text(change: Change, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > 253 or "\0" in value:
-        raise InvalidInput(name, "a text of at most 253 characters")
+        raise InvalidInput(name, phrase("a text of at most 253 characters"))
     return value.strip()
 
 
@@ -165,7 +166,7 @@ def _whole(change: Change, name: str, default: int | None) -> int:
     if value is None and default is not None:
         return default
     if not _is_amount(value):
-        raise InvalidInput(name, "a whole number")
+        raise InvalidInput(name, phrase("a whole number"))
     return int(str(value))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from django.utils.translation import gettext
 
 from accounting.selectors import access, explained, simulated
 from accounting.services import scenarios, what_if
@@ -20,6 +21,7 @@ from accounting.services.errors import InvalidInput
 from hami_platform import env
 from hami_platform.domain import admission, explain, place, sentences, simulate
 from hami_platform.domain.errors import ConfigError
+from hami_platform.domain.sentences import phrase
 from hami_platform.domain.vendors.base import DeviceConfig, Vendor
 from hami_platform.domain.view import View
 from hami_platform.domain.what_if import Ask
@@ -78,14 +80,14 @@ def _manifest(wish: Wish, vendor: Vendor) -> dict[str, Any]:
         if amount is None:
             continue
         if not name:
-            raise InvalidInput(field, f"{vendor.word} has no resource for it")
+            raise InvalidInput(field, phrase("%(vendor)s has no resource for it", vendor=vendor.word))
         if amount % unit:
-            raise InvalidInput(field, f"{vendor.word} counts in steps of {unit} MiB")
+            raise InvalidInput(field, phrase("%(vendor)s counts in steps of %(n)s MiB", vendor=vendor.word, n=unit))
         limits[name] = str(amount // unit)
     annotations = {}
     if wish.model:
         if not vendor.selection.use_models:
-            raise InvalidInput("model", f"{vendor.word} has no annotation that chooses models")
+            raise InvalidInput("model", phrase("%(vendor)s has no annotation that chooses models", vendor=vendor.word))
         annotations[vendor.selection.use_models] = wish.model
     container = {"name": "main", "image": "any", "resources": {"limits": limits}}
     metadata = {"name": "simulated", "namespace": wish.namespace, "annotations": annotations}
@@ -95,14 +97,16 @@ def _manifest(wish: Wish, vendor: Vendor) -> dict[str, Any]:
 def from_text(text: str, namespace: str = "") -> Submitted:
     """A manifest in YAML or JSON: the first document that has a pod. Raises InvalidInput (field `manifest`)."""
     if len(text) > MANIFEST_MAX:
-        raise InvalidInput("manifest", f"longer than {MANIFEST_MAX} characters")
+        raise InvalidInput("manifest", phrase("at most %(n)s characters", n=MANIFEST_MAX))
     try:
         documents = [json.loads(json.dumps(one, default=str)) for one in yaml.load_all(text, _Plain)]
     except (yaml.YAMLError, RecursionError, ValueError) as fault:
-        raise InvalidInput("manifest", f"neither YAML nor JSON: {' '.join(str(fault).split())[:300]}") from fault
+        raise InvalidInput(
+            "manifest", phrase("neither YAML nor JSON: %(why)s", why=" ".join(str(fault).split())[:300])
+        ) from fault
     found = next((pod for one in documents for pod in _pods(one)), None)
     if found is None:
-        raise InvalidInput("manifest", "there is no pod in it, and nothing with a pod template")
+        raise InvalidInput("manifest", phrase("there is no pod in it, and nothing with a pod template"))
     return from_object(found, namespace, field="manifest")
 
 
@@ -160,7 +164,7 @@ def _refuse_what_is_no_pod(pod: Mapping[str, Any], field: str) -> None:
     try:
         objects.decode(json.dumps(pod).encode(), objects.Pod)
     except (objects.Undecodable, ValueError, RecursionError) as fault:
-        raise InvalidInput(field, f"not a pod: {fault}") from fault
+        raise InvalidInput(field, phrase("not a pod: %(why)s", why=str(fault))) from fault
 
 
 def _settings() -> admission.AdmissionSettings:
@@ -240,11 +244,15 @@ def shown(reader: explained.Reader, submitted: Submitted | None, found: Simulati
 def unseen(view: View, reach: access.Reach, submitted: Submitted | None, changes: Sequence[scenarios.Change]) -> str:
     """Why this reader may not ask this; empty: she may."""
     if submitted is not None and not reach.sees(submitted.namespace):
-        return f"You have no role in the namespace {submitted.namespace}."
+        return gettext("You have no role in the namespace %(name)s.") % {"name": submitted.namespace}
     tenants = {row.name: row.id for row in view.tenants.values()}
     for what, name in scenarios.namespaces_of(view, changes):
         if what == "namespace" and not reach.sees(name):
-            return f"You have no role in the namespace {name}." if name else "There is no such live pod."
+            return (
+                gettext("You have no role in the namespace %(name)s.") % {"name": name}
+                if name
+                else gettext("There is no such live pod.")
+            )
         if what == "tenant" and not reach.everything and not reach.sees_tenant(tenants.get(name, 0)):
-            return f"You have no role in the tenant {name}."
+            return gettext("You have no role in the tenant %(name)s.") % {"name": name}
     return ""

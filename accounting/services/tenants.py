@@ -5,6 +5,7 @@ from __future__ import annotations
 from accounting import ledger
 from accounting.models import Tenant
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 
 def tenant_save(
@@ -43,7 +44,7 @@ def tenant_delete(*, tenant_id: int, reason: str, actor: str = "") -> None:
     with ledger.transaction(cause="tenant_delete", actor=actor) as entry:
         row = Tenant.objects.filter(cluster=entry.clock.cluster_id, pk=tenant_id).first()
         if row is None:
-            raise errors.InvalidInput("tenant", "is gone already")
+            raise errors.InvalidInput("tenant", phrase("is gone already"))
         edits.take_away(entry, row, kind="tenant", reason=reason)
 
 
@@ -54,9 +55,9 @@ def _found(entry: ledger.Entry, name: str, tenant_id: int | None) -> Tenant:
         return named or Tenant(cluster_id=entry.clock.cluster_id)
     row = ours.filter(pk=tenant_id).first()
     if row is None:
-        raise errors.InvalidInput("tenant", "is gone")
+        raise errors.InvalidInput("tenant", phrase("is gone"))
     if named is not None and named.pk != row.pk:
-        raise errors.InvalidInput("name", f"there is a tenant {named.name} already")
+        raise errors.InvalidInput("name", phrase("there is a tenant %(name)s already", name=named.name))
     return row
 
 
@@ -65,7 +66,7 @@ def _parent(entry: ledger.Entry, name: str) -> Tenant | None:
         return None
     above = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
     if above is None:
-        raise errors.InvalidInput("parent", f"there is no tenant {name}")
+        raise errors.InvalidInput("parent", phrase("there is no tenant %(name)s", name=name))
     return above
 
 
@@ -75,5 +76,8 @@ def _refuse_loop(row: Tenant, above: Tenant | None) -> None:
     step = above
     while step is not None:
         if step.pk == row.pk:
-            raise errors.InvalidInput("parent", f"{above} lies under {row}: that would be a loop")
+            raise errors.InvalidInput(
+                "parent",
+                phrase("%(above)s lies under %(below)s: that would be a loop", above=str(above), below=str(row)),
+            )
         step = step.parent

@@ -14,6 +14,7 @@ from typing import Final
 from accounting import ledger
 from accounting.models import ApiToken, Role, User
 from accounting.services import edits, errors
+from hami_platform.domain.sentences import phrase
 
 AGENT: Final = "agent"
 """Scope of a node agent's token: reports only."""
@@ -55,10 +56,10 @@ def token_create(
     """A new token of this user, and its text, which is shown once and stored only as a hash. Raises InvalidInput."""
     owner = User.objects.filter(username=user, is_active=True).first()
     if owner is None:
-        raise errors.InvalidInput("user", f"there is no active user {user}")
+        raise errors.InvalidInput("user", phrase("there is no active user %(user)s", user=user))
     bounds = bounds_checked(bounds)
     if lives_s is not None and not 0 < lives_s < 10**9:
-        raise errors.InvalidInput("lives_s", "must be positive, or empty for a token without end")
+        raise errors.InvalidInput("lives_s", phrase("must be positive, or empty for a token without end"))
     with ledger.transaction(cause="token_create", actor=actor) as entry:
         columns = {name: list(values) for name, values in asdict(bounds).items()}
         expiry = timedelta(seconds=lives_s) if lives_s else None
@@ -77,13 +78,15 @@ def own_token_create(
     none that is narrowed, and what it makes does not outlive it. Raises InvalidInput.
     """
     if not 1 <= days <= DAYS_MOST:
-        raise errors.InvalidInput("days", f"from 1 to {DAYS_MOST}")
+        raise errors.InvalidInput("days", phrase("from 1 to %(most)s", most=DAYS_MOST))
     if AGENT in bounds.scopes and not operates:
-        raise errors.InvalidInput("scopes", "tokens of agents are made by operators")
+        raise errors.InvalidInput("scopes", phrase("tokens of agents are made by operators"))
     if by is not None and bounds_of(by):
-        raise errors.InvalidInput("", "a token that is narrowed makes no tokens: sign in")
+        raise errors.InvalidInput("", phrase("a token that is narrowed makes no tokens: sign in"))
     if by is not None and by.expiry and by.expiry < ledger.database_time() + timedelta(days=days):
-        raise errors.InvalidInput("days", f"the token by which you ask ends on {by.expiry:%Y-%m-%d}")
+        raise errors.InvalidInput(
+            "days", phrase("the token by which you ask ends on %(day)s", day=f"{by.expiry:%Y-%m-%d}")
+        )
     return token_create(user=user, name=name, bounds=bounds, lives_s=days * 86_400, actor=actor)
 
 
@@ -93,7 +96,7 @@ def token_revoke(*, digest: str, reason: str, actor: str = "") -> None:
     with ledger.transaction(cause="token_revoke", actor=actor) as entry:
         row = ApiToken.objects.select_related("user").filter(digest=digest).first()
         if row is None:
-            raise errors.InvalidInput("token", "is gone already")
+            raise errors.InvalidInput("token", phrase("is gone already"))
         entry.record("token", row.token_key, user=row.user.get_username(), deleted=True, reason=reason)
         row.delete()
 
@@ -125,19 +128,21 @@ def usable_from(row: ApiToken, address: str) -> bool:
 def _refuse_unknown(field: str, given: Iterable[str], known: Iterable[str]) -> None:
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise errors.InvalidInput(field, f"unknown: {', '.join(unknown)}; known are {', '.join(known)}")
+        raise errors.InvalidInput(
+            field, phrase("unknown: %(names)s; known are %(known)s", names=", ".join(unknown), known=", ".join(known))
+        )
 
 
 def _few(field: str, given: tuple[str, ...]) -> tuple[str, ...]:
     if len(given) > _ENTRIES_MOST:
-        raise errors.InvalidInput(field, f"at most {_ENTRIES_MOST}")
+        raise errors.InvalidInput(field, phrase("at most %(n)s", n=_ENTRIES_MOST))
     return given
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     for name in _few("namespaces", given):
         if not name or len(name) > 63:
-            raise errors.InvalidInput("namespaces", f"{name!r} is no name of a namespace")
+            raise errors.InvalidInput("namespaces", phrase("%(name)s is no name of a namespace", name=repr(name)))
     return tuple(dict.fromkeys(given))
 
 
@@ -145,4 +150,6 @@ def _network(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text.strip(), strict=False))
     except ValueError as fault:
-        raise errors.InvalidInput("networks", f"{text!r} is no network, such as 10.0.0.0/8 or 2001:db8::/32") from fault
+        raise errors.InvalidInput(
+            "networks", phrase("%(name)s is no network, such as 10.0.0.0/8 or 2001:db8::/32", name=repr(text))
+        ) from fault

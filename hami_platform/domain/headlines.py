@@ -23,7 +23,7 @@ def of_limit(excess: quota.Excess) -> Sentence:
     return _LIMITS[excess.resource](values)
 
 
-_LIMITS: Mapping[str, Callable[[Mapping[str, int | str]], Sentence]] = {
+_LIMITS: Mapping[str, Callable[[Mapping[str, Value]], Sentence]] = {
     "devices": lambda v: phrase(
         "Quota %(rule)s: %(used)s of %(limit)s devices are taken; this pod asks for %(asked)s more.", **v
     ),
