@@ -37,7 +37,7 @@ def test_explain_needs_reach_and_hides_names_of_others() -> None:
     (holder,) = body["nodes"][0]["devices"][0]["holders"]
     assert (holder["name"], holder["uid"], holder["memory_mib"]) == ("another namespace", "", 20000)
     waits = [step for fix in body["fixes"] for step in fix["steps"] if step["kind"] == "wait"]
-    assert waits[0]["action"] == "Wait until a pod in another namespace ends: it holds 20000 MiB and 0 % of cores on n1."
+    assert waits[0]["action"] == "Wait until a pod in another namespace ends: it holds 20000 MiB and 50 % of cores on n1."
     assert (waits[0]["url"], waits[0]["command"], waits[0]["may"]) == ("", "", False)
 
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Demonstration:
 
     def sign_in_path(self, person: str = "admin") -> str:
         """A path that signs this person in once."""
-        return self.manage("login_link", person).strip()
+        return urllib.parse.urlsplit(self.manage("login_link", person).strip()).path
 
     def pods(self, namespace: str) -> list[dict[str, Any]]:
         """As the API server has them."""

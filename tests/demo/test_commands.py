@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounting.models import LoginLink, User
-from hami_platform import env
+from hami_platform import env, env_values
 
 pytestmark = pytest.mark.django_db
 
@@ -34,8 +34,8 @@ def test_a_link_is_for_a_person_that_is_there() -> None:
 def test_the_secret_of_a_printed_link_is_stored_as_a_hash_only() -> None:
     User.objects.create_user("alice")
     said = io.StringIO()
-    with env.override(demo=True):
+    with env.override(demo=True, web_bind=env_values.Address("127.0.0.1", 8801)):
         call_command("login_link", "alice", stdout=said)
-    path, _, secret = said.getvalue().strip().rpartition("/")
-    assert path == "/login"
+    where, _, secret = said.getvalue().strip().rpartition("/")
+    assert where == "http://127.0.0.1:8801/login"
     assert secret not in LoginLink.objects.get().secret_hash

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
 from accounting.services import errors, login_links
-from hami_platform import env
+from hami_platform import env, env_values
 
 
 class Command(BaseCommand):
@@ -29,4 +29,7 @@ class Command(BaseCommand):
             secret = login_links.login_link_create(user=options["user"])
         except errors.InvalidInput as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(reverse("console:login-link", args=(secret,)))
+        bind = env.current().web_bind
+        where = bind if bind.loopback else env_values.Address("127.0.0.1", bind.port)
+        path = reverse("console:login-link", args=(secret,))
+        self.stdout.write(f"http://{where}{path}")
