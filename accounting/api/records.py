@@ -27,7 +27,7 @@ class TraceShape(serializers.ModelSerializer[Trace]):
     class Meta:
         model = Trace
         fields = (
-            "pod_uid", "namespace", "pod_name", "verdict", "reason", "summary", "detail", "inputs_hash", "revision",
+            "id", "pod_uid", "namespace", "pod_name", "verdict", "reason", "summary", "detail", "inputs_hash", "revision",
             "first_at", "last_at", "times",
         )  # fmt: skip
 

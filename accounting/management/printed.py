@@ -100,6 +100,27 @@ def effect(data: Data) -> Iterator[str]:
         yield "  No pod of today is affected."
 
 
+def replay(data: Data) -> Iterator[str]:
+    """A decision, whether it comes out the same, and what has changed since."""
+    yield f"decision {data['id']} of {data['namespace']}/{data['pod_name']} at revision {data['revision']}"
+    yield f"  then:  {data['verdict']} {data['reason']} {data['summary']}".rstrip()
+    if data["again"]:
+        again = data["again"]
+        yield f"  again: {again['verdict']} {again['reason']} {again['summary']}".rstrip()
+    yield f"{data['outcome'].upper()}: {data['sentence']}"
+    if data["hash_again"]:
+        yield f"  inputs {data['hash_again']}, {data['candidates']} of {data['nodes']} nodes offered"
+    for one in data["differences"]:
+        yield f"  {one['what']}: {one['then']} → {one['again']}"
+    if data["changes"]:
+        yield f"What has changed since, at revision {data['revision_now']}:"
+        for one in data["changes"]:
+            subject = f" {one['subject']}" if one["subject"] else ""
+            yield f"  {one['part']}{subject} {one['field']}: {one['then'] or '–'} → {one['now'] or '–'}"
+    if data["more_changes"]:
+        yield "  and more"
+
+
 def _ascii(text: str) -> str:
     """Without the thin spaces that group digits: terminals and scripts copy them."""
     return text.replace("\u202f", "")

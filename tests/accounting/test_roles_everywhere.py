@@ -27,9 +27,9 @@ SECRET = "alpha"
 PARAMETERS: dict[str, dict[str, Any]] = {
     "api": {
         "uid": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "hold_id": 1, "key": "0" * 15,
-        "price_id": 1,
+        "price_id": 1, "trace_id": 1,
     },
-    "page": {"key": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "secret": "x"},
+    "page": {"key": "uid-alpha-pod", "quota_id": 1, "trace_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "secret": "x"},
 }  # fmt: skip
 OWN = {"nodes/<str:name>": "nodes/n1", "v1/nodes/<str:name>": "v1/nodes/n1"}
 """Where a parameter names what everybody with a role may see."""
@@ -112,6 +112,7 @@ def api() -> list[tuple[str, str, Any]]:
     ours = models.Quota.objects.get(namespace__name="alpha").pk
     PARAMETERS["api"]["quota_id"] = PARAMETERS["page"]["quota_id"] = ours
     PARAMETERS["api"]["hold_id"] = models.Hold.objects.get().pk
+    PARAMETERS["api"]["trace_id"] = PARAMETERS["page"]["trace_id"] = models.Trace.objects.get().pk
     return list(addresses(api_urls.urlpatterns, "api"))
 
 

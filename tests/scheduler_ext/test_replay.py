@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import html
+import io
+import json
 import random
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core import management
+from django.core.management.base import CommandError
+from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounting import ledger, live_view
-from accounting.models import InputHour, InputPiece, Namespace, Trace
+from accounting.models import InputHour, InputPiece, Namespace, Trace, User
 from accounting.services import (
     decision_inputs,
     device_config,
@@ -313,3 +319,74 @@ def test_law_13_inputs_read_back_give_the_decision_and_the_hash(
     assert texts[0] == texts[1]
     fresh = decision_inputs.Speller().spell(decision_inputs.Grounds(None, (same,)), "", decision_inputs.Pieces())
     assert fresh == hash_
+
+
+# -- Where people ask for it
+
+
+def root(world: World) -> Any:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+def command(*args: str) -> tuple[int, str]:
+    """(exit code, what it printed)."""
+    out = io.StringIO()
+    try:
+        management.call_command("replay", *args, stdout=out)
+    except SystemExit as end:
+        return int(end.code or 0), out.getvalue()
+    except CommandError as error:
+        return error.returncode, str(error)
+    return 0, out.getvalue()
+
+
+def test_page_rest_and_command_say_the_same(world: World) -> None:
+    limit(2000)
+    made = world.create(pod("p"))
+    world.filter(made)
+    trace = trace_of(made)
+    client = root(world)
+    rest = client.get(f"/api/v1/traces/{trace.pk}/replay").json()
+    assert (rest["outcome"], rest["hash_again"]) == ("same", trace.inputs_hash)
+    assert json.loads(command(str(trace.pk), "--json")[1]) == rest
+    page = client.get(f"/decisions/{trace.pk}").content.decode()
+    for text in (rest["sentence"], rest["again"]["summary"], rest["hash_again"]):
+        assert html.escape(text) in page
+    assert f'href="/decisions/{trace.pk}"' in client.get(f"/pods/{trace.pod_uid}").content.decode()
+    assert client.get("/api/v1/traces").json()["results"][0]["id"] == trace.pk
+
+
+def test_a_pod_page_has_the_decision_of_its_admission(world: World) -> None:
+    answer = world.admit(pod("p"))
+    World.flush()
+    claim = Trace.objects.get(verdict="admitted").pod_uid
+    assert answer["allowed"]
+    assert "✓ admitted" in root(world).get(f"/pods/{claim}").content.decode()
+
+
+def test_the_command_takes_a_pod_by_uid_or_name_and_says_by_its_exit_code(world: World) -> None:
+    made = world.placed("p")
+    trace = trace_of(made)
+    for asked in (str(trace.pk), made["metadata"]["uid"], "nlp/p"):
+        code, text = command(asked)
+        assert code == 0
+        assert "SAME: The same decision again, from the same inputs." in text
+    InputHour.objects.all().delete()
+    code, text = command("nlp/p", "--all")
+    assert code == 1
+    assert "UNKNOWN: What it was decided on is no longer kept" in text
+    assert command("nlp/nobody")[0] == 2
+
+
+def test_the_page_names_what_has_changed_and_what_is_lost(world: World) -> None:
+    made = world.create(pod("p", container(gpu=1, gpumem=30000)))
+    world.filter(made)
+    trace, client = trace_of(made), root(world)
+    world.placed("other")
+    page = client.get(f"/decisions/{trace.pk}").content.decode()
+    assert "<code>held memory_mib</code>" in page
+    InputPiece.objects.exclude(digest=trace.inputs_hash).delete()
+    assert "a piece of the nodes is lost" in client.get(f"/decisions/{trace.pk}").content.decode()
+    assert client.get(f"/decisions/{trace.pk + 1000}").status_code == 404
