@@ -69,7 +69,8 @@ class Ranks:
     percent: the greatest share of the registered memory that a percentage request could still get. registered counts
     all of the vendor's devices, closed those that can take no share, by reason. mig: some device is cut into instances,
     so that one may serve a request for several. kinds: (model, registered MiB) of the open devices. coreless: those of
-    them that are shared without any cores held, so that their free cores do not show the sharers.
+    them that are shared without any cores held, so that their free cores do not show the sharers. spare_slots: the
+    least that an open device has; free_slots: all of theirs.
     """
 
     registered: int
@@ -80,6 +81,13 @@ class Ranks:
     mig: bool = False
     kinds: tuple[tuple[str, int], ...] = ()
     coreless: int = 0
+    spare_slots: int = 0
+    free_slots: int = 0
+
+    @property
+    def smallest_mib(self) -> int:
+        """The least registered memory of a device that is open."""
+        return min((memory_mib for _, memory_mib in self.kinds), default=0)
 
     @property
     def largest_mib(self) -> int:
@@ -241,6 +249,7 @@ def _vendor_ranks(group: list[DeviceState]) -> Ranks:
     cores: list[int] = []
     closed: dict[Reason, int] = {}
     kinds: set[tuple[str, int]] = set()
+    slots: list[int] = []
     coreless = 0
     mig = False
     for state in group:
@@ -256,13 +265,15 @@ def _vendor_ranks(group: list[DeviceState]) -> Ranks:
         memory.append(free_mib)
         percent.append(_greatest_percent(free_mib, device.memory_mib))
         cores.append(device.core_percent - held.core_percent)
+        slots.append(device.slots - held.slots)
         kinds.add((device.model, device.memory_mib))
         coreless += held.slots > 0 and held.core_percent == 0
     memory.sort()
     percent.sort()
     cores.sort()
     statistics = (tuple(memory), tuple(percent), tuple(cores))
-    return Ranks(len(group), tuple(closed.items()), *statistics, mig, tuple(kinds), coreless)
+    spare = (min(slots, default=0), sum(slots))
+    return Ranks(len(group), tuple(closed.items()), *statistics, mig, tuple(kinds), coreless, *spare)
 
 
 def _greatest_percent(free_mib: int, total_mib: int) -> int:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hami_platform.domain import fit, nodes, quota, refusal, score, states
+from hami_platform.domain import fit, nodes, quota, refusal, score, several, states, together
 from hami_platform.domain.devices import Share
 from hami_platform.domain.reasons import Reason, Rejection
 from hami_platform.domain.requests import DeviceRequest, PodRequest
-from hami_platform.domain.strategy import Strategies
-from hami_platform.domain.terms import Terms, terms_of
+from hami_platform.domain.strategy import DEFAULT, Strategies
+from hami_platform.domain.terms import Terms, binding_headroom, terms_of
 
 Defaults = score.Defaults
 
@@ -106,7 +106,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What is asked of the nodes: the same for every node of one decision."""
+    """What is asked of the nodes: the same for every node of one decision. steps: of a pod of several requests."""
 
     nodes: Mapping[str, nodes.NodeState]
     candidates: tuple[str, ...]
@@ -115,14 +115,14 @@ class Question:
     defaults: Defaults
     terms: Terms
     first_ask: DeviceRequest | None
+    steps: several.Steps | None = None
 
     def fit(self, name: str) -> fit.Fitted | Rejection:
         """Fit the pod on one node; an unknown node is a rejection."""
         node = self.nodes.get(name)
         if node is None:
             return Rejection(whole=Reason.NODE_UNREGISTERED)
-        short = refusal.refusal_of(node, self.first_ask, self.terms) if self.first_ask is not None else None
-        return short or fit.fit(node, self.request, self.terms)
+        return _short_refusal(self, node) or fit.fit(node, self.request, self.terms)
 
     def rejected(self) -> dict[str, Rejection]:
         """Rejections that are known already, by node. All of them follow from the node and what is asked."""
@@ -137,6 +137,15 @@ class Question:
         if isinstance(found, fit.Fitted):
             raise AssertionError(f"the screen dropped {name}, which fits")
         return found
+
+
+def _short_refusal(question: Question, node: nodes.NodeState) -> Rejection | None:
+    """Without trying, where that way knows."""
+    if question.first_ask is None:
+        return None
+    if question.steps is not None and binding_headroom(node, question.terms) is None:
+        return several.refusal_of(node, question.steps)
+    return refusal.refusal_of(node, question.first_ask, question.terms)
 
 
 def _first_ask(request: PodRequest) -> DeviceRequest | None:
@@ -164,7 +173,8 @@ def place(
     """
     terms = terms_of(request, defaults, headroom, strategies)
     names = dict.fromkeys(candidates)
-    question = Question(known, tuple(names), request, headroom, defaults, terms, _first_ask(request))
+    steps = several.steps_of(request, terms)
+    question = Question(known, tuple(names), request, headroom, defaults, terms, _first_ask(request), steps)
     ranking, gone = _ranked(question, names)
     rejected = question.rejected()
     found, refused, tried = _tried(question, names, ranking.order, rejected, all_=fit_all or terms.scored)
@@ -216,13 +226,16 @@ def _ranked(question: Question, names: Mapping[str, None]) -> tuple[states.Ranki
     """(the nodes that may fit, best first, and those that certainly do not; candidates that do not exist)."""
     known = question.nodes
     asks = question.terms.floors(question.request)
+    usual = [word for word, own in question.terms.vendors.items() if own.strategy is DEFAULT]
+    sums = together.sums_of(question.request, usual)
     sign = 1.0 if question.terms.spreads else -1.0
 
     def judge(node: nodes.NodeState) -> float | None:
-        return None if _lacking(node, asks) else sign * node.score
+        hopeless = _lacking(node, asks) or (sums and together.lacks(node, sums))
+        return None if hopeless else sign * node.score
 
     if isinstance(known, states.States):
-        return known.ranked((asks, sign), names, judge)
+        return known.ranked((asks, sums, sign), names, judge)
     return states.Ranking().updated(known, names, judge), names.keys() - known.keys()
 
 

@@ -89,6 +89,8 @@ def test_ranks_hold_open_devices_only() -> None:
         percent=(81, 100),
         core_percent=(70, 100),
         kinds=((builders.MODEL, 24576),),
+        spare_slots=9,
+        free_slots=19,
     )
 
 

@@ -9,7 +9,8 @@ parts of the same 5,000, in turn, so that both sizes find the processor's caches
 | fits, packed | the best nodes are full, so that the screen has work to do |
 | memory | no device has the memory: counts from order statistics |
 | whole | a whole device is asked on a shared cluster: every device is looked at |
-| two containers | the exact fit of every node |
+| two containers | the second asks too much anywhere: counts from order statistics |
+| two of five | each fits, both together do not: the first is taken on plain numbers |
 | quota | percentage under a tight quota: the exact fit of every node with charges |
 """
 
@@ -44,6 +45,7 @@ CASES: dict[str, tuple[PodRequest, Headroom]] = {
     "memory": (pod(ask(memory_mib=90000, core_percent=10)), Headroom()),
     "whole": (pod(ask(8, memory_mib=100, core_percent=100)), Headroom()),
     "two containers": (pod(ask(memory_mib=1000), ask(memory_mib=90000)), Headroom()),
+    "two of five": (pod(*[ask(5, memory_mib=50000, core_percent=20)] * 2), Headroom()),
     "quota": (pod(ask(memory_percent=100, core_percent=100)), TIGHT),
 }
 
