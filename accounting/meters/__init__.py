@@ -11,7 +11,7 @@ from typing import Final
 from django.db import connection
 
 from accounting import ledger, live_view
-from accounting.meters import cards, migs, pods, quotas, standing
+from accounting.meters import budgets, cards, migs, pods, quotas, standing
 from accounting.services import office
 from hami_platform import env, metrics
 from hami_platform.domain.view import View
@@ -27,6 +27,7 @@ OF_CLUSTER: Final[tuple[Callable[[View], Iterator[str]], ...]] = (
     pods.shares,
     quotas.hami,
     quotas.ours,
+    budgets.ours,
     standing.locks,
     standing.leases,
     standing.findings,

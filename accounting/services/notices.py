@@ -1,5 +1,5 @@
-"""Tells another system by HTTP when something begins and ends: a limit nearly or wholly used, a pod that waits long, a
-finding.
+"""Tells another system by HTTP when something begins and ends: a limit or a budget nearly or wholly used, a pod that waits
+long, a finding.
 
 What stands now is compared with what was told; what differs is told until it is understood, so a receiver may hear of a
 thing twice, never not at all. Without an address nothing is kept. Must not know: what the receiver does with it.
@@ -20,7 +20,7 @@ from typing import Any
 
 from accounting import ledger, live_view
 from accounting.models import Finding, Notice, Refusal
-from accounting.selectors import access, quota_bars
+from accounting.selectors import access, budgets, quota_bars
 from hami_platform import env, logs
 from hami_platform.domain.view import View
 
@@ -74,6 +74,7 @@ def standing(view: View, now: datetime) -> Iterator[Standing]:
         if bar.percent >= NEARLY_PERCENT:
             text = f"{bar.rule}: {bar.held} of {bar.limit} {bar.unit}"
             yield Standing(kind, f"{bar.rule} {bar.resource}", text)
+    yield from _budgets(view, now)
     cluster = ledger.cluster_id()
     late = now - timedelta(minutes=env.current().notify_pending_m)
     for refusal in Refusal.objects.filter(cluster=cluster, since__lte=late):
@@ -84,6 +85,21 @@ def standing(view: View, now: datetime) -> Iterator[Standing]:
             )
     for finding in Finding.objects.filter(cluster=cluster, repaired_at=None):
         yield Standing(f"finding-{finding.kind}", finding.subject, finding.message)
+
+
+def _budgets(view: View, now: datetime) -> Iterator[Standing]:
+    """Each of both once in a period: that it is spent does not end that it was nearly spent."""
+    for one in budgets.standings(view, access.ALL):
+        if not one.period.since <= now < one.period.until:
+            continue
+        for burn in one.burns:
+            unit = "device hours" if burn.unit == budgets.HOURS else burn.unit
+            subject = f"{one.rule} {unit} until {one.period.last_day}"
+            text = f"{one.rule}: {float(burn.used):.2f} of {float(burn.limit):.2f} {unit} until {one.period.last_day}"
+            if burn.state:
+                yield Standing("budget-nearly-spent", subject, text)
+            if burn.state == "spent":
+                yield Standing("budget-spent", subject, text)
 
 
 def _compare() -> None:

@@ -108,15 +108,16 @@ def pace(days: Sequence[float]) -> Pace | None:
 
 
 def percent(used: Fraction | float, limit: Fraction | float) -> int:
-    """Used per hundred of the limit, rounded down, so that 100 means all of it; 100 where nothing is planned."""
-    return int(used * 100 / limit) if limit else 100
+    """Used per hundred of the limit, rounded down, so that 100 means all of it; 100 where nothing is planned and
+    something was used."""
+    return int(used * 100 / limit) if limit else (100 if used else 0)
 
 
 def state(used: Fraction | float, limit: Fraction | float) -> str:
     """`spent`, `nearly` (from 80 % on), or empty."""
-    if used >= limit:
+    if used and used >= limit:
         return "spent"
-    return "nearly" if used * 100 >= limit * NEARLY_PERCENT else ""
+    return "nearly" if used and used * 100 >= limit * NEARLY_PERCENT else ""
 
 
 def _start(day: date) -> datetime:

@@ -9,10 +9,13 @@ from datetime import timedelta
 import pytest
 
 from accounting import ledger
-from accounting.models import Notice, Refusal
+from accounting.models import Notice, Refusal, UsageHour
 from accounting.services import findings, notices
 from hami_platform import env
 from tests.accounting import flow, kube_objects
+from tests.accounting.test_budgets import budget, this_year
+from tests.accounting.test_usage_hours import HOUR_US, past
+from tests.accounting.test_usage_pages import hour
 from tests.deviceplugin.web import Web
 
 pytestmark = [pytest.mark.django_db, pytest.mark.ledger]
@@ -58,6 +61,30 @@ def test_a_limit_is_told_when_nearly_and_when_wholly_used_and_when_it_is_free_ag
     assert web.reports[0]["text"] == "nlp/default: 8500 of 10000 MiB"
     assert notices.notices_send() == 0
     assert not Notice.objects.exists()
+
+
+def test_a_budget_is_told_once_when_nearly_and_once_when_wholly_spent(web: Web) -> None:
+    used = past(2)
+    hour(used, "nlp", 8 * HOUR_US)
+    budget(device_hours=10, **this_year())
+    assert notices.notices_send() == 1
+    assert notices.notices_send() == 0
+    UsageHour.objects.update(card_us=10 * HOUR_US)
+    assert notices.notices_send() == 1
+    assert notices.notices_send() == 0
+    subject = f"nlp/default device hours until {this_year()['last_day']}"
+    assert told(web) == [("begins", "budget-nearly-spent", subject), ("begins", "budget-spent", subject)]
+    assert web.reports[0]["text"].startswith("nlp/default: 8.00 of 10.00 device hours until ")
+    budget(device_hours=100, **this_year())
+    assert notices.notices_send() == 2
+    assert [event for event, _, _ in told(web)[2:]] == ["ends", "ends"]
+
+
+def test_a_budget_whose_period_is_over_is_not_told(web: Web) -> None:
+    last = past(0).date() - timedelta(1)
+    hour(past(30), "nlp", 8 * HOUR_US)
+    budget(device_hours=1, period="once", first_day=last - timedelta(5), last_day=last)
+    assert notices.notices_send() == 0
 
 
 def test_what_is_told_is_signed(web: Web) -> None:

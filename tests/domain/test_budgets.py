@@ -86,7 +86,7 @@ def test_the_band_grows_with_the_time_to_come() -> None:
 @pytest.mark.parametrize(
     "used, limit, state, percent",
     [(0, 10, "", 0), (7.99, 10, "", 79), (8, 10, "nearly", 80), (9.999, 10, "nearly", 99), (10, 10, "spent", 100),
-     (25, 10, "spent", 250), (0, 0, "spent", 100)],
+     (25, 10, "spent", 250), (0, 0, "", 0), (1, 0, "spent", 100)],
 )  # fmt: skip
 def test_four_fifths_are_nearly_and_all_is_spent(used: float, limit: float, state: str, percent: int) -> None:
     assert (budgets.state(used, limit), budgets.percent(used, limit)) == (state, percent)
