@@ -14,6 +14,7 @@ from accounting import ledger
 from accounting.models import Budget, Namespace
 from accounting.services import edits, errors, scopes
 from hami_platform.domain import quota as domain
+from hami_platform.domain.sentences import phrase
 
 ANY: Final = domain.Selector()
 LARGEST: Final = Decimal("999999999999.99")
@@ -81,7 +82,7 @@ def budget_delete(*, budget_id: int, reason: str, actor: str = "", expected_vers
 def plan_checked(plan: Plan) -> dict[str, Any]:
     """Column → value. Raises InvalidInput."""
     if plan.device_hours is None and plan.amount is None:
-        raise errors.InvalidInput("device_hours", "plan device hours, an amount of money, or both")
+        raise errors.InvalidInput("device_hours", phrase("plan device hours, an amount of money, or both"))
     return {
         "device_hours": edits.amount_checked("device_hours", plan.device_hours, HOURS_MOST),
         **_money_checked(plan.amount, plan.currency.strip().upper()),
@@ -94,27 +95,29 @@ def _money_checked(amount: Decimal | None, currency: str) -> dict[str, Any]:
     if amount is None:
         return {"amount": None, "currency": ""}
     if not amount.is_finite() or not 0 <= amount <= LARGEST:
-        raise errors.InvalidInput("amount", f"from 0 to {LARGEST}")
+        raise errors.InvalidInput("amount", phrase("from 0 to %(most)s", most=str(LARGEST)))
     if len(currency) != 3 or not (currency.isascii() and currency.isalpha()):
-        raise errors.InvalidInput("currency", "three letters, such as EUR: that of the prices")
+        raise errors.InvalidInput("currency", phrase("three letters, such as EUR: that of the prices"))
     return {"amount": amount.quantize(Decimal("0.01")), "currency": currency}
 
 
 def _days_checked(plan: Plan) -> dict[str, Any]:
     if plan.period not in Budget.Period.values:
-        raise errors.InvalidInput("period", f"one of {', '.join(Budget.Period.values)}")
+        raise errors.InvalidInput("period", phrase("one of %(names)s", names=", ".join(Budget.Period.values)))
     first, last = plan.first_day, plan.last_day
     if plan.period != Budget.Period.ONCE:
         if first is not None or last is not None:
-            raise errors.InvalidInput("first_day" if first else "last_day", "only of a budget for once")
+            raise errors.InvalidInput("first_day" if first else "last_day", phrase("only of a budget for once"))
     elif first is None or last is None:
-        raise errors.InvalidInput("last_day" if first else "first_day", "a budget for once needs both days")
+        raise errors.InvalidInput("last_day" if first else "first_day", phrase("a budget for once needs both days"))
     elif last < first:
-        raise errors.InvalidInput("last_day", "is before the first day")
+        raise errors.InvalidInput("last_day", phrase("is before the first day"))
     elif (last - first).days >= DAYS_MOST:
-        raise errors.InvalidInput("last_day", f"more than {DAYS_MOST} days: make one for each year")
+        raise errors.InvalidInput(
+            "last_day", phrase("more than %(most)s days: make one for each year", most=str(DAYS_MOST))
+        )
     elif not 2000 <= first.year <= 9000:
-        raise errors.InvalidInput("first_day", "a year from 2000 to 9000")
+        raise errors.InvalidInput("first_day", phrase("a year from 2000 to 9000"))
     return {"first_day": first, "last_day": last}
 
 
@@ -130,14 +133,21 @@ def _refuse_outdated(row: Budget, expected: int | None) -> None:
     if expected is None or expected == stored:
         return
     if expected == 0:
-        raise errors.Outdated("name", f"there is a budget {row} already")
-    raise errors.Outdated("version", f"you saw version {expected}, it is now {stored}: look at the newer one first")
+        raise errors.Outdated("name", phrase("there is a budget %(name)s already", name=str(row)))
+    raise errors.Outdated(
+        "version",
+        phrase(
+            "you saw version %(expected)s, it is now %(stored)s: look at the newer one first",
+            expected=expected,
+            stored=stored,
+        ),
+    )
 
 
 def _by_id(entry: ledger.Entry, budget_id: int) -> Budget:
     row = Budget.objects.filter(cluster=entry.clock.cluster_id, pk=budget_id).first()
     if row is None:
-        raise errors.InvalidInput("budget", "is gone")
+        raise errors.InvalidInput("budget", phrase("is gone"))
     return row
 
 
@@ -150,7 +160,7 @@ def _found(entry: ledger.Entry, namespace: str, tenant: str, name: str, budget_i
     row = _by_id(entry, budget_id)
     if (row.namespace or row.tenant) != owner:
         field = "namespace" if isinstance(owner, Namespace) else "tenant"
-        raise errors.InvalidInput(field, "a budget stays with its scope: make another one")
+        raise errors.InvalidInput(field, phrase("a budget stays with its scope: make another one"))
     if named is not None and named.pk != row.pk:
-        raise errors.InvalidInput("name", f"there is a budget {named} already")
+        raise errors.InvalidInput("name", phrase("there is a budget %(name)s already", name=str(named)))
     return row

@@ -1,5 +1,5 @@
-"""Tells another system by HTTP when something begins and ends: a limit or a budget nearly or wholly used, a pod that waits
-long, a finding.
+"""Tells another system by HTTP when something begins and ends: a limit or a budget nearly or wholly used, a pod that
+waits long, a finding.
 
 What stands now is compared with what was told; what differs is told until it is understood, so a receiver may hear of a
 thing twice, never not at all. Without an address nothing is kept. Must not know: what the receiver does with it.

@@ -7,6 +7,7 @@ from django.db import models
 from accounting import ledger
 from accounting.models import Namespace, Tenant
 from accounting.services import device_config, edits, errors, namespaces
+from hami_platform.domain.sentences import phrase
 
 Scope = Namespace | Tenant
 
@@ -17,7 +18,7 @@ def scope_row(entry: ledger.Entry, namespace: str, tenant: str) -> Scope:
     Raises InvalidInput for both, none, or a tenant that there is not.
     """
     if bool(namespace) == bool(tenant):
-        raise errors.InvalidInput("namespace", "name one namespace or one tenant")
+        raise errors.InvalidInput("namespace", phrase("name one namespace or one tenant"))
     return _namespace(entry, namespace) if namespace else _tenant(entry, tenant)
 
 
@@ -36,7 +37,9 @@ def vendor_checked(row: models.Model, text: str) -> str:
     word = edits.text_checked(row, "vendor", text)
     words = [vendor.word for vendor in device_config.device_config().vendors]
     if word and word != getattr(row, "vendor", "") and word not in words:
-        raise errors.InvalidInput("vendor", f"{word} is not configured: one of {', '.join(words)}")
+        raise errors.InvalidInput(
+            "vendor", phrase("%(word)s is not configured: one of %(words)s", word=word, words=", ".join(words))
+        )
     return word
 
 
@@ -49,5 +52,5 @@ def _namespace(entry: ledger.Entry, name: str) -> Namespace:
 def _tenant(entry: ledger.Entry, name: str) -> Tenant:
     row = Tenant.objects.filter(cluster=entry.clock.cluster_id, name=name).first()
     if row is None:
-        raise errors.InvalidInput("tenant", f"there is no tenant {name}")
+        raise errors.InvalidInput("tenant", phrase("there is no tenant %(name)s", name=name))
     return row
