@@ -28,27 +28,24 @@ def main(node_count: int, device_count: int, pod_count: int, seed: int = 7) -> N
 
 
 def _inventory(entry: Any, node_count: int, device_count: int) -> None:
+    from accounting import bulk
     from accounting.models import Device, Node
 
     cluster = entry.clock.cluster_id
-    rows = Node.objects.bulk_create(
-        [Node(cluster_id=cluster, name=f"n{i}", agent="1") for i in range(node_count)], batch_size=500
+    bulk.insert(Node, ("cluster_id", "name", "agent"), ((cluster, f"n{i}", "1") for i in range(node_count)))
+    keys = Node.objects.filter(cluster=cluster).values_list("pk", "name")
+    columns = ("cluster_id", "node_id", "vendor", "uuid", "index", "model", "memory_mib", "core_percent", "slots")
+    rows = (
+        (cluster, node, "NVIDIA", f"GPU-{name}-{k}", k, "NVIDIA A100", 40960, 100, 10, k // 4, "hami-core")
+        for node, name in keys
+        for k in range(device_count)
     )
-    Device.objects.bulk_create(
-        [
-            Device(
-                cluster_id=cluster, node=row, vendor="NVIDIA", uuid=f"GPU-{row.name}-{k}", index=k, model="NVIDIA A100",
-                memory_mib=40960, core_percent=100, slots=10, numa=k // 4, mode="hami-core",
-            )
-            for row in rows
-            for k in range(device_count)
-        ],
-        batch_size=500,
-    )  # fmt: skip
-    entry.record("node", rows[0].name, filled=node_count)
+    bulk.insert(Device, (*columns, "numa", "mode"), rows)
+    entry.record("node", "n0", filled=node_count)
 
 
 def _pods(entry: Any, node_count: int, device_count: int, pod_count: int, draw: random.Random) -> None:
+    from accounting import bulk
     from accounting.models import Namespace, Pod, PodState, Share
     from hami_platform.domain import devices, requests
     from hami_platform.domain.wire import pod_request
@@ -65,26 +62,29 @@ def _pods(entry: Any, node_count: int, device_count: int, pod_count: int, draw: 
     )
     facts = {"phase": "Running", "deleting": False, "bound": True, "containers": {"main": ["running", None, True]}}
     where = [(draw.randrange(node_count), draw.randrange(device_count)) for _ in range(pod_count)]
-    pods = Pod.objects.bulk_create(
-        [
-            Pod(
-                cluster_id=cluster, uid=f"held-{i}", namespace=names[i % 20], name=f"held-{i}", state=PodState.RUNNING,
-                request=request, node=f"n{node}", facts=facts, state_at=entry.at,
-            )
-            for i, (node, _) in enumerate(where)
-        ],
-        batch_size=500,
-    )  # fmt: skip
-    Share.objects.bulk_create(
-        [
-            Share(
-                pod=pod, container_index=0, container="main", kind="app", vendor="NVIDIA", uuid=f"GPU-n{node}-{k}",
-                model="NVIDIA A100", memory_mib=draw.choice((4096, 8192)), core_percent=10,
-            )
-            for pod, (node, k) in zip(pods, where, strict=True)
-        ],
-        batch_size=500,
-    )  # fmt: skip
+    columns = ("cluster_id", "uid", "namespace", "name", "state", "request", "node", "facts", "state_at")
+    pods = (
+        (cluster, f"held-{i}", names[i % 20], f"held-{i}", PodState.RUNNING.value, request, f"n{node}", facts, entry.at)
+        for i, (node, _) in enumerate(where)
+    )
+    bulk.insert(Pod, columns, pods)
+    keys = dict(Pod.objects.filter(cluster=cluster).values_list("uid", "pk"))
+    columns = ("pod_id", "container_index", "container", "kind", "vendor", "uuid", "model", "memory_mib")
+    shares = (
+        (
+            keys[f"held-{i}"],
+            0,
+            "main",
+            "app",
+            "NVIDIA",
+            f"GPU-n{node}-{k}",
+            "NVIDIA A100",
+            draw.choice((4096, 8192)),
+            10,
+        )
+        for i, (node, k) in enumerate(where)
+    )
+    bulk.insert(Share, (*columns, "core_percent"), shares)
 
 
 if __name__ == "__main__":
