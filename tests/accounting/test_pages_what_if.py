@@ -111,7 +111,7 @@ def test_who_must_preempt_is_said(desk: Client) -> None:
     busy()
     query = {"namespace": "nlp", "memory_mib": "9000", "priority": "7"}
     page = text(desk.get(reverse("console:simulate"), query))
-    assert "Delete cv/user, of lower priority: it holds 20 000 MiB and 50 % of cores on n1." in page
+    assert "Delete cv/user, of lower priority: it holds 20 000 MiB and 20 % of cores on n1." in page
     assert "kubectl delete pod user -n cv" in page
     assert "preempts nobody" in page
     assert "preempts nobody" not in text(desk.get(reverse("console:simulate"), query | {"priority": "0"}))
