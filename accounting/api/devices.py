@@ -34,6 +34,9 @@ class DeviceFilter(filters.FilterSet):
     """By where it is and what it is."""
 
     node = filters.CharFilter(field_name="node__name")
+    temperature_from = filters.NumberFilter(
+        field_name="reading__temperature_c", lookup_expr="gte", help_text="Degrees Celsius, as last read."
+    )
 
     class Meta:
         model = Device
@@ -52,7 +55,7 @@ class DevicesEndpoint(ListEndpoint):
     asked = ()
 
     def get_queryset(self) -> Any:
-        return rows.ours(Device).select_related("node") if self.reach else Device.objects.none()
+        return rows.ours(Device).select_related("node", "reading") if self.reach else Device.objects.none()
 
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "held": _held(rows.view_now())}
@@ -91,7 +94,7 @@ class DeviceEndpoint(Endpoint):
         return self.written(act, cause="device_edit")
 
     def _row(self, uuid: str) -> Device:
-        row = rows.ours(Device).select_related("node").filter(uuid=uuid).first() if self.reach else None
+        row = rows.ours(Device).select_related("node", "reading").filter(uuid=uuid).first() if self.reach else None
         device: Device = rows.found(row, f"no device {uuid}")
         return device
 

@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from accounting.models import DeniedAsk, Device, Measurement, Namespace, Node, Quota, Tenant
+from accounting.models import DeniedAsk, Device, DeviceReading, Measurement, Namespace, Node, Quota, Tenant
 from accounting.services import measurements
 from hami_platform.domain import reasons
 
@@ -77,19 +77,35 @@ class NamespaceHeld(HeldShape):
         return {name: sum(getattr(one, name) for one in amounts) for name in ("devices", "memory_mib", "core_percent")}
 
 
+class ReadingShape(serializers.ModelSerializer[DeviceReading]):
+    """How a device is, as its agent last read it. Null: the driver, or the agent, does not tell."""
+
+    slowed = serializers.CharField(
+        allow_null=True, help_text="Why its clocks are held down, by commas; empty: they are not."
+    )
+
+    class Meta:
+        model = DeviceReading
+        fields = (
+            "at", "memory_used_mib", "core_used_percent", "temperature_c", "temperature_limit_c", "power_w",
+            "power_limit_w", "slowed", "xid", "xid_at", "ailment",
+        )  # fmt: skip
+
+
 class DeviceShape(serializers.ModelSerializer[Device]):
     """A device: as registered, as people decided, and what is held of it."""
 
     node = serializers.CharField(source="node.name")
     mig_profiles = serializers.JSONField()
     held = DeviceHeld(source="*", allow_null=True)
+    reading = ReadingShape(allow_null=True, help_text="Null: nothing was read yet.")
 
     class Meta:
         model = Device
         fields = (
             "node", "vendor", "uuid", "index", "model", "memory_mib", "core_percent", "slots", "numa", "mode",
             "healthy", "mig_profiles", "registered", "conflict", "cordoned", "cordoned_on_node", "reserved_mib", "note",
-            "held",
+            "held", "reading",
         )  # fmt: skip
 
 

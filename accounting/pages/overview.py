@@ -10,11 +10,26 @@ from accounting import ledger
 from accounting.models import Device, Node
 from accounting.pages import blocks, charts
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, activity, cluster, device_page, holders, measured, pods, quota_bars
+from accounting.selectors import (
+    access,
+    activity,
+    cluster,
+    device_page,
+    freshness,
+    holders,
+    measured,
+    pods,
+    quota_bars,
+    readings,
+    shades,
+)
 from hami_platform.domain.view import View
 
 CELLS = 1000
 """Up to this many devices each has a cell; beyond, each node has a block."""
+
+READ_S = 10
+"""How often a map of what agents read is drawn anew: of a large cluster something is read all the time."""
 
 BARS = 4
 SHOWN = 500
@@ -24,6 +39,7 @@ SHOWN = 500
 def overview(request: HttpRequest) -> HttpResponse:
     """Is there room, who waits, who is near a limit, what is wrong."""
     view, reach = view_now(), access.reach_for(request)
+    choice = shades.choice_of(request.GET.get("colour", ""))
 
     def content() -> dict[str, Any]:
         figures = cluster.figures(view, reach)
@@ -31,7 +47,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         bars = quota_bars.all_bars(view, reach)
         return {
             "figures": figures,
-            **_map(view, reach, large=figures.devices.total > CELLS),
+            **_map(view, reach, choice, large=figures.devices.total > CELLS),
             "waiting": waiting[:6],
             "reasons": pods.by_reason(waiting),
             "denied": pods.denied(reach, limit=5),
@@ -41,14 +57,20 @@ def overview(request: HttpRequest) -> HttpResponse:
             "chart": charts.day_of_cluster(ledger.database_time()),
         }
 
-    return live_page(request, "overview", view, content, title="Cluster", nav="cluster")
+    stamp = freshness.stamp(view)
+    if choice.name in shades.READ:
+        stamp += f"-{int(ledger.database_time().timestamp()) // READ_S}"
+    return live_page(request, "overview", view, content, title="Cluster", nav="cluster", stamp=stamp)
 
 
-def _map(view: View, reach: access.Reach, *, large: bool) -> dict[str, Any]:
+def _map(view: View, reach: access.Reach, choice: shades.Choice, *, large: bool) -> dict[str, Any]:
     """A cell for each device, or a block for each node."""
+    shown: dict[str, Any] = {"choice": choice, "choices": shades.CHOICES.values()}
+    amounts = choice.name == shades.MEMORY
+    shown["legend"] = [] if amounts else shades.legend(choice)
     if large:
-        return {"blocks": blocks.block_groups(view)}
-    return {"heat": cluster.heat_map(view, reach)}
+        return shown | {"blocks": blocks.block_groups(view) if amounts else blocks.shaded_groups(view, choice)}
+    return shown | {"heat": cluster.heat_map(view, reach, None if amounts else shades.shader(choice))}
 
 
 @console
@@ -78,16 +100,20 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     def content() -> dict[str, Any]:
         people = holders.holds_by_node(view).get(name, {})
         cells = list(cluster.cells_of(view, name, reach, people)) if name in view.states else []
+        read = readings.node_read(row, [one.state.device.key for one in cells])
         return {
             "row": row,
             "blocked": view.states[name].blocked if name in view.states else None,
-            "bars": [(one, device_page.memory_bar(one.state, one.holders)) for one in cells],
+            "bars": [
+                (one, device_page.memory_bar(one.state, one.holders), read[one.state.device.key]) for one in cells
+            ],
             "lines": pods.pod_lines(view, reach, node=name),
             "lock": view.locks.get(name),
             "chart": charts.day_of(ledger.database_time(), node=name),
         }
 
-    return live_page(request, "node", view, content, title=name, nav="nodes")
+    stamp = f"{freshness.stamp(view)}-{readings.newest(row)}"
+    return live_page(request, "node", view, content, title=name, nav="nodes", stamp=stamp)
 
 
 @console
@@ -98,7 +124,9 @@ def devices(request: HttpRequest) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         cells, count = cluster.cells_found(view, reach, text, most=SHOWN)
-        return {"cells": cells, "count": count, "text": text}
+        read = readings.read_of(one.node for one in cells)
+        shown = [(one, read.get((one.node, *one.state.device.key))) for one in cells]
+        return {"cells": shown, "count": count, "text": text}
 
     return live_page(request, "devices", view, content, title="Devices", nav="devices")
 
@@ -120,6 +148,7 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
             "slots": device_page.slots(page.state),
             "twins": len(rows) > 1,
             "measured": used,
+            "read": readings.device_read(rows[0]),
             "beyond_mib": used.beyond_mib(held_mib),
             "chart": charts.day_of(ledger.database_time(), node=rows[0].node.name, uuid=uuid),
         }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from accounting.selectors import holders
@@ -39,13 +39,24 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Shade:
+    """css: class of the drawing. text: what stands in it. words: the same for who does not see it."""
+
+    css: str
+    text: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
-    """One device of the heat map. marks: (glyph, words) of all that is special about it."""
+    """One device of the heat map. marks: (glyph, words) of all that is special about it. shade: None where the drawing
+    shows amounts of memory and cores."""
 
     node: str
     state: DeviceState
     marks: tuple[tuple[str, str], ...]
     holders: tuple[holders.Holder, ...] = ()
+    shade: Shade | None = None
 
     @property
     def memory_share(self) -> int:
@@ -173,12 +184,15 @@ def _sums(node: NodeState) -> _Sums:
     )
 
 
-def heat_map(view: View, reach: Reach) -> list[HeatGroup]:
+def heat_map(view: View, reach: Reach, shade: Callable[[Cell], Shade] | None = None) -> list[HeatGroup]:
     """Every device of every live node, by model, then by node; one pass over devices and pods."""
     groups: dict[str, HeatGroup] = {}
     people = holders.holds_by_node(view)
     for name in sorted(view.states):
-        for row in _by_model(view.states[name], cells_of(view, name, reach, people.get(name, {}))):
+        cells: Iterable[Cell] = cells_of(view, name, reach, people.get(name, {}))
+        if shade is not None:
+            cells = (replace(one, shade=shade(one)) for one in cells)
+        for row in _by_model(view.states[name], cells):
             groups.setdefault(row.model, HeatGroup(row.model)).rows.append(row)
     return [groups[model] for model in sorted(groups)]
 

@@ -21,9 +21,9 @@ MOST = 20
 COUNTS = {
     "cluster": 13,
     "nodes": 8,
-    "node": 12,
-    "devices": 7,
-    "device": 16,
+    "node": 15,
+    "devices": 9,
+    "device": 18,
     "pending": 9,
     "pods": 10,
     "pod": 15,
