@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import InterfaceError, InternalError, OperationalError, connection, models
+from django.db import InterfaceError, InternalError, OperationalError, connection
 from django.db import transaction as db
 
-from accounting import guard, statements
+from accounting import guard
 from accounting.breaker import Breaker, LedgerUnavailable
+from accounting.entry import Entry
 from accounting.models import Clock, Cluster, Journal, ProcessLease
 from hami_platform import env
-from hami_platform.domain.rows import ClockRow
 
 __all__ = ["Entry", "Fenced", "LedgerUnavailable", "breaker", "cluster_id", "database_time", "snapshot", "transaction"]
 
@@ -32,86 +31,6 @@ _WAITED_TOO_LONG, _TURNS = "55P03", 3  # the same, lock_not_available; how often
 
 class Fenced(Exception):
     """A process that lost its lease tried to write. It must stop; its successor has taken over."""
-
-
-@dataclass
-class Entry:
-    """The running ledger transaction: its place in the order, its time, and what it has changed so far."""
-
-    clock: Clock
-    revision: int
-    at: datetime
-    cause: str
-    actor: str
-    rows: list[Journal] = field(default_factory=list)
-    depth: int = 0
-    gathers: bool = False
-    charged: bool = False
-    """Whether something took quota that this transaction's View does not know of."""
-    _dirty: dict[int, tuple[models.Model, set[str]]] = field(default_factory=dict)
-    _later: list[statements.Statement] = field(default_factory=list)
-
-    def record(self, kind: str, key: str | int, **values: Any) -> None:
-        """Journal that the row `key` of `kind` changed; `values` are what readers of the activity want to see."""
-        self.rows.append(
-            Journal(
-                cluster_id=self.clock.cluster_id,
-                revision=self.revision,
-                at=self.at,
-                kind=kind,
-                key=str(key),
-                cause=self.cause,
-                actor=self.actor,
-                values=values,
-            )
-        )
-
-    def save(self, row: models.Model, names: Iterable[str]) -> None:
-        """Write these fields of a row: now, or with all the rest at the end of a block that gathers."""
-        if not self.gathers:
-            row.save(update_fields=list(names))
-            return
-        _, dirty = self._dirty.setdefault(id(row), (row, set()))
-        dirty.update(names)
-
-    def insert(self, rows: Sequence[models.Model]) -> None:
-        """Write new rows of one model whose keys nobody needs."""
-        if not rows:
-            return
-        statement = statements.insertion(rows)
-        if self.gathers:
-            self._later.append(statement)
-        else:
-            statements.run([statement])
-
-    def flush(self) -> None:
-        """Write what was gathered so far, so that it can be read."""
-        gathered, self._dirty, self._later = self._gathered(), {}, []
-        statements.run(gathered)
-
-    def _gathered(self) -> list[statements.Statement]:
-        return [*(statements.updating(row, names) for row, names in self._dirty.values()), *self._later]
-
-    @property
-    def untouched(self) -> bool:
-        """Whether nothing has been recorded yet: then a View that was refreshed in this transaction is exact."""
-        return not self.rows
-
-    def stands_at(self, folded: ClockRow) -> bool:
-        """Whether a View folded so far has all that was committed before this transaction."""
-        clock = self.clock
-        return folded == ClockRow(clock.revision, clock.tag, clock.incarnation, clock.compared)
-
-    def write(self) -> None:
-        """Give the recorded rows their revision. A transaction that changed nothing takes none."""
-        gathered = self._gathered()
-        if not self.rows:
-            statements.run(gathered)
-            return
-        tag = secrets.token_hex(8)
-        for seq, row in enumerate(self.rows):
-            row.seq, row.tag = seq, tag
-        statements.run([*gathered, *_appending(self.rows, self.clock.pk)])
 
 
 _local = threading.local()
@@ -278,8 +197,6 @@ _SINCE = (
     f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
     " AND (revision > %s OR seq = 0) ORDER BY revision, seq"
 )
-_TURN_SQL = f"UPDATE {Clock._meta.db_table} SET revision = %s, tag = %s WHERE id = %s"  # noqa: S608
-_ROWS_AT_ONCE = 500
 
 
 def _locked(cluster: int) -> tuple[Clock, datetime]:
@@ -298,13 +215,6 @@ def _locked(cluster: int) -> tuple[Clock, datetime]:
     if row is None:
         raise Clock.DoesNotExist(f"cluster {cluster} has no clock")
     return Clock.from_db(connection.alias, _CLOCK, row), at
-
-
-def _appending(rows: list[Journal], clock: int) -> Iterator[statements.Statement]:
-    """Write journal rows of one revision, and turn the Clock to it."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        yield statements.insertion(rows[start : start + _ROWS_AT_ONCE])
-    yield statements.Statement(_TURN_SQL, (rows[0].revision, rows[0].tag, clock))
 
 
 def _time(value: Any) -> datetime:

@@ -86,6 +86,13 @@ def _updating(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, t
     return f"UPDATE {model._meta.db_table} SET {columns} WHERE id = %s", fields  # noqa: S608
 
 
+def deletion(row: models.Model) -> Statement:
+    """Delete one row, by its key, that no other row names."""
+    model = type(row)
+    guard.check(f"delete of {model.__name__}")
+    return Statement(f"DELETE FROM {model._meta.db_table} WHERE id = %s", (row.pk,))  # noqa: S608
+
+
 class Query:
     """A query of Django's ORM, compiled at its first use. What was compiled serves every thread: a burst of binds has a
     hundred of them.

@@ -168,7 +168,7 @@ class Term:
             native_quotas.native_quota_gone(namespace=meta["namespace"], name=meta["name"], fence=self._epoch)
 
     def _pods(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
-        before = live_view.live().refresh()
+        before = live_view.live().refresh() if complete else live_view.live().now
         found = [seen.from_object(one, self._config) for one in objects]
         observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office)
         if complete:

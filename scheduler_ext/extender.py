@@ -43,8 +43,9 @@ _bind_s = metrics.histogram(
 )  # fmt: skip
 _refused = metrics.counter("hami_platform_filter_refusals_total", "Refused placements by dominant reason.", ("reason",))
 
-RECORD_S = 0.3
-"""How long the watcher has to record a pod that was bound here."""
+RECORD_S = 2.0
+"""How long the watcher has to record a pod that was bound here. In a burst it is a second behind, and what is recorded
+here instead costs as much again, when there is least time."""
 
 _versions = versions.Versions()
 BIND_FAILED, BIND_SUCCEEDED = "BindingFailed", "BindingSucceed"

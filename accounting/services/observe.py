@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -47,7 +47,7 @@ def nothing() -> None:
 
 
 def pods_observe(
-    seen: Iterable[PodSeen],
+    seen: Collection[PodSeen],
     *,
     config: DeviceConfig,
     fence: int | None = None,
@@ -55,6 +55,8 @@ def pods_observe(
 ) -> int:
     """Bring the ledger in line with these pod objects; the number of rows that changed. `between` is called after each
     transaction. Raises ledger.Fenced, LedgerUnavailable."""
+    if not seen:
+        return 0
     view = live_view.live().refresh()
     news = [one for one in seen if differs(view.pod(one.uid), one, config)]
     found = [one for one in news if one.node and not one.terminal and view.pod(one.uid) is None]
@@ -126,6 +128,8 @@ def _alone(one: PodSeen, config: DeviceConfig, fence: int | None) -> int:
 
 def pods_gone(uids: Sequence[str], *, fence: int | None = None, between: Callable[[], None] = nothing) -> int:
     """These pods are certainly gone from the API server. Repeats and unknown uids change nothing."""
+    if not uids:
+        return 0
     view = live_view.live().refresh()
     known = iter([uid for uid in uids if view.pod(uid) is not None])
     ended = 0

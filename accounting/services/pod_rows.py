@@ -127,12 +127,23 @@ def namespace_ensure(entry: Entry, *, cluster: int, name: str) -> None:
         entry.record("namespace", name, mode=row.mode)
 
 
+_LOCKS_HELD = statements.Query(
+    lambda cluster, uid: (
+        NodeLock.objects.filter(cluster=cluster, pod_uid=uid, mode="row")
+        .order_by()
+        .values_list("pk", "node", "first_seen_at")
+    )
+)
+
+
 def lock_drop(entry: Entry, pod: Pod) -> None:
     """Free the node lock this pod holds in the ledger. A row that mirrors an annotation falls with the annotation."""
     if not pod.uid:
         return
-    held = NodeLock.objects.filter(cluster_id=pod.cluster_id, pod_uid=pod.uid, mode="row")
-    for node, since in list(held.values_list("node", "first_seen_at")):
-        NodeLock.objects.filter(cluster_id=pod.cluster_id, node=node).delete()
+    dropped = {row.key for row in entry.rows if row.kind == "lock" and row.values.get("freed_by") == pod.uid}
+    for pk, node, since in _LOCKS_HELD.rows(pod.cluster_id, pod.uid):
+        if node in dropped:
+            continue  # its deletion may be still to be written
+        entry.delete(NodeLock(pk=pk))
         entry.record("lock", node, freed_by=pod.uid)
         lock_meters.fell(entry, mode="row", since=since)

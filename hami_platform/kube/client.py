@@ -8,6 +8,7 @@ Must not know: what a call is for, the ledger, Django.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -22,6 +23,8 @@ from hami_platform.kube import calls, errors, limiter, objects
 T = TypeVar("T")
 
 CONNECT_S = 5.0
+UNAUTHORIZED = 401
+CREDENTIALS_S = 1.0  # a renewed token's predecessor is good for longer
 LINE_LIMIT = 8 << 20  # a watch line; etcd refuses objects over 1.5 MiB, so this is no object
 
 
@@ -81,6 +84,7 @@ class KubeClient:
         self._pool: urllib3.PoolManager = self._api.rest_client.pool_manager
         self._limiter = limiter.Limiter(config.qps, config.burst)
         self._credentials = threading.Lock()  # an exec plugin must not run twice at once
+        self._known: tuple[float, dict[str, str]] = (0.0, {})
 
     def send(self, call: calls.KubeCall[T], *, timeout_s: float | None = None) -> T:
         """The decoded answer. Raises errors.KubeError; see there what is known after each.
@@ -95,6 +99,8 @@ class KubeClient:
             if not call.reads:
                 raise
             response = self._request(call, timeout_s)
+        if response.status == UNAUTHORIZED:
+            self._known = (0.0, {})
         if response.status >= 400:
             raise _refusal(response)
         try:
@@ -137,12 +143,22 @@ class KubeClient:
         headers = {"Accept": calls.JSON, "User-Agent": self._config.user_agent}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
+        return headers | self._authorization(call)
+
+    def _authorization(self, call: calls.KubeCall[T]) -> dict[str, str]:
+        """The header that says who asks. The package works it out from its files at each request; once a second will
+        do."""
         with self._credentials:
+            read_s, known = self._known
+            if known and time.monotonic() - read_s < CREDENTIALS_S:
+                return known
+            found: dict[str, str] = {}
             try:
-                self._api.update_params_for_auth(headers, [], ["BearerToken"], call.path, call.method, None)
+                self._api.update_params_for_auth(found, [], ["BearerToken"], call.path, call.method, None)
             except (kubernetes.config.ConfigException, OSError, ValueError) as error:
                 raise errors.Misconfigured(f"credentials cannot be renewed: {error}") from error
-        return headers
+            self._known = (time.monotonic(), found)
+            return found
 
 
 def _broken(call: calls.KubeCall[T], error: transport.HTTPError) -> errors.KubeError:

@@ -15,6 +15,7 @@ import socket
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,27 +131,49 @@ def test_a_token_is_sent(tmp_path: Path) -> None:
     assert api.seen[0].headers["authorization"] == "Bearer s3cret"
 
 
-def test_an_expired_token_is_asked_for_again(tmp_path: Path) -> None:
-    """An exec plugin whose token has expired already: each call runs it anew."""
-    counter, plugin = tmp_path / "count", tmp_path / "plugin"
+def plugin(folder: Path) -> dict[str, Any]:
+    """The user of an exec plugin that gives t1, t2 and so on, each expired already."""
+    counter, script = folder / "count", folder / "plugin"
     credential = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "kind": "ExecCredential",
         "status": {"token": "t@", "expirationTimestamp": "2020-01-01T00:00:00Z"},
     }
-    plugin.write_text(
+    script.write_text(
         f"#!/bin/sh\necho x >> {counter}\nn=$(wc -l < {counter})\necho '{json.dumps(credential)}' | sed s/@/$n/\n"
     )
-    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    user = {
-        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script), "interactiveMode": "Never"}
     }
+
+
+def tokens(api: stub.StubApi) -> list[str]:
+    return [seen.headers["authorization"] for seen in api.seen]
+
+
+def test_an_expired_token_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CREDENTIALS_S", 0.0)
     with stub.StubApi(stub.reply(POD), stub.reply(POD)) as api:
-        kube = client.KubeClient(client.Config(kubeconfig=stub.kubeconfig(tmp_path, api.url, **user)))
+        kube = client.KubeClient(client.Config(kubeconfig=stub.kubeconfig(tmp_path, api.url, **plugin(tmp_path))))
         kube.send(GET)
         kube.send(GET)
-    tokens = [seen.headers["authorization"] for seen in api.seen]
-    assert tokens[0] != tokens[1]
+    assert len(set(tokens(api))) == 2
+
+
+def test_credentials_are_worked_out_once_a_second_and_again_when_they_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CREDENTIALS_S", 3600.0)
+    refusal = stub.reply({"kind": "Status", "message": "who are you"}, 401)
+    with stub.StubApi(stub.reply(POD), refusal, stub.reply(POD)) as api:
+        kube = client.KubeClient(client.Config(kubeconfig=stub.kubeconfig(tmp_path, api.url, **plugin(tmp_path))))
+        kube.send(GET)
+        with pytest.raises(errors.ApiError):
+            kube.send(GET)
+        kube.send(GET)
+    first, second, third = tokens(api)
+    assert first == second != third
 
 
 def test_a_missing_kubeconfig_is_the_operators_fault(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""A running ledger transaction, as services see it: its place in the order, and what it writes.
+
+`ledger.transaction()` makes it and writes it out. It must not know how the Clock is taken, nor what a row means.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+
+from accounting import statements
+from accounting.models import Clock, Journal
+from hami_platform.domain.rows import ClockRow
+
+
+@dataclass
+class Entry:
+    """The running ledger transaction: its place in the order, its time, and what it has changed so far."""
+
+    clock: Clock
+    revision: int
+    at: datetime
+    cause: str
+    actor: str
+    rows: list[Journal] = field(default_factory=list)
+    depth: int = 0
+    gathers: bool = False
+    charged: bool = False
+    """Whether something took quota that this transaction's View does not know of."""
+    _dirty: dict[int, tuple[models.Model, set[str]]] = field(default_factory=dict)
+    _later: list[statements.Statement] = field(default_factory=list)
+
+    def record(self, kind: str, key: str | int, **values: Any) -> None:
+        """Journal that the row `key` of `kind` changed; `values` are what readers of the activity want to see."""
+        self.rows.append(
+            Journal(
+                cluster_id=self.clock.cluster_id,
+                revision=self.revision,
+                at=self.at,
+                kind=kind,
+                key=str(key),
+                cause=self.cause,
+                actor=self.actor,
+                values=values,
+            )
+        )
+
+    def save(self, row: models.Model, names: Iterable[str]) -> None:
+        """Write these fields of a row: now, or with all the rest at the end of a block that gathers."""
+        if not self.gathers:
+            row.save(update_fields=list(names))
+            return
+        _, dirty = self._dirty.setdefault(id(row), (row, set()))
+        dirty.update(names)
+
+    def insert(self, rows: Sequence[models.Model]) -> None:
+        """Write new rows of one model whose keys nobody needs."""
+        if not rows:
+            return
+        statement = statements.insertion(rows)
+        if self.gathers:
+            self._later.append(statement)
+        else:
+            statements.run([statement])
+
+    def delete(self, row: models.Model) -> None:
+        """Take a row away that nothing else names."""
+        if self.gathers:
+            self._later.append(statements.deletion(row))
+        else:
+            statements.run([statements.deletion(row)])
+
+    def flush(self) -> None:
+        """Write what was gathered so far, so that it can be read."""
+        gathered, self._dirty, self._later = self._gathered(), {}, []
+        statements.run(gathered)
+
+    def _gathered(self) -> list[statements.Statement]:
+        return [*(statements.updating(row, names) for row, names in self._dirty.values()), *self._later]
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing has been recorded yet: then a View that was refreshed in this transaction is exact."""
+        return not self.rows
+
+    def stands_at(self, folded: ClockRow) -> bool:
+        """Whether a View folded so far has all that was committed before this transaction."""
+        clock = self.clock
+        return folded == ClockRow(clock.revision, clock.tag, clock.incarnation, clock.compared)
+
+    def write(self) -> None:
+        """Give the recorded rows their revision. A transaction that changed nothing takes none."""
+        gathered = self._gathered()
+        if not self.rows:
+            statements.run(gathered)
+            return
+        tag = secrets.token_hex(8)
+        for seq, row in enumerate(self.rows):
+            row.seq, row.tag = seq, tag
+        statements.run([*gathered, *_appending(self.rows, self.clock.pk)])
+
+
+_TURN_SQL = f"UPDATE {Clock._meta.db_table} SET revision = %s, tag = %s WHERE id = %s"  # noqa: S608
+_ROWS_AT_ONCE = 500
+
+
+def _appending(rows: list[Journal], clock: int) -> Iterator[statements.Statement]:
+    """Write journal rows of one revision, and turn the Clock to it."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield statements.insertion(rows[start : start + _ROWS_AT_ONCE])
+    yield statements.Statement(_TURN_SQL, (rows[0].revision, rows[0].tag, clock))
