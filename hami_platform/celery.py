@@ -9,9 +9,9 @@ from typing import Any
 
 import celery
 from celery import beat
-from celery.signals import beat_init, setup_logging, worker_init
+from celery.signals import beat_init, setup_logging, worker_init, worker_ready
 
-from hami_platform import env, logs, metrics
+from hami_platform import collector, env, logs, metrics
 
 _log = logs.get(__name__)
 MOST_WAITING = 100
@@ -97,3 +97,9 @@ def _show_metrics(**_kwargs: Any) -> None:
     bind = env.current().metrics_bind
     if bind is not None:
         metrics.serve(bind)
+
+
+@worker_ready.connect
+def _calm(**_kwargs: Any) -> None:
+    """All is imported."""
+    collector.calm()

@@ -10,7 +10,7 @@ import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
-from hami_platform import env, metrics
+from hami_platform import collector, env, metrics
 
 SWITCH_S: Final = 0.001
 """How long a thread that computes may keep one waiting that comes back from the database. Python's own 5 ms, paid at
@@ -28,6 +28,7 @@ def application_for(role: str) -> WSGIHandler:
         sys.setswitchinterval(SWITCH_S)
         if (bind := env.current().metrics_bind) is not None:
             metrics.serve_when_free(bind)  # beside their own /metrics: where HAMi's are looked for
+    collector.calm()
     return WSGIHandler()
 
 

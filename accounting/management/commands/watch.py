@@ -11,7 +11,7 @@ from accounting.services import office
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
 from accounting.watcher import Watcher
-from hami_platform import env, metrics
+from hami_platform import collector, env, metrics
 
 
 class Command(BaseCommand):
@@ -26,4 +26,5 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: watcher.stop())
         if (bind := env.current().metrics_bind) is not None:
             metrics.serve(bind)
+        collector.calm()
         watcher.run()
