@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.db.models import Max
 
@@ -38,23 +38,30 @@ class Use:
     memory_mib: int | None
 
 
+class Cost(NamedTuple):
+    """share: of a device, 0…1; order: the same, to sort by. hour_cents: by currency, what an hour of it costs."""
+
+    share: Fraction
+    order: float
+    hour_cents: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class IdleShare:
-    """One pod's share of one device. share: of the device, 0…1. hour_cents: by currency, what an hour of it costs."""
+    """One pod's share of one device."""
 
     pod: PodRow
     node: str
     device: Device
     held: Held
     used: Use
-    since: datetime | None
-    share: Fraction
-    hour_cents: Mapping[str, int]
+    since: datetime
+    cost: Cost
 
     @property
     def percent_of_device(self) -> int:
         """The share, per hundred of the device."""
-        return round(self.share * 100)
+        return round(self.cost.share * 100)
 
     @property
     def percent_of_share(self) -> int | None:
@@ -83,19 +90,18 @@ def idle(view: View, reach: Reach, *, minutes: int = MINUTES, below: int = BUSY_
     start = now - timedelta(minutes=minutes)
     held = list(_held(view, reach))
     uses = _uses(start)
-    table = usage_report.price_rows()
+    costs = _Costs(usage_report.price_rows(), now.date())
     since = _since(start)
-    found, missing = [], []
+    found: list[IdleShare] = []
+    missing = []
     for pod, device, amount in held:
         used = uses.get((pod.node, device.uuid, pod.uid)) or _alone(view, pod, device, uses)
-        if used is None or used.core_percent is None:
+        if used is None or used[0] is None:
             missing.append(pod.node)
-        elif _quiet(used, amount, below) and (begun := since.get((pod.uid, device.uuid))) is not None:
-            found.append(_share(pod, device, amount, used, begun, table, now.date()))
-    found.sort(key=lambda one: (-one.share, one.pod.namespace, one.pod.name))
-    cents: Counter[str] = Counter()
-    for one in found:
-        cents.update(one.hour_cents)
+        elif _quiet(used[0], amount, below) and (begun := since.get((pod.uid, device.uuid))) is not None:
+            found.append(IdleShare(pod, pod.node, device, amount, Use(*used), begun, costs.of(device, amount)))
+    found.sort(key=lambda one: (-one.cost.order, one.pod.namespace, one.pod.name))
+    devices, cents = _sums(found)
     return Idle(
         minutes=minutes,
         below=below,
@@ -103,9 +109,38 @@ def idle(view: View, reach: Reach, *, minutes: int = MINUTES, below: int = BUSY_
         held=len(held),
         seen=len(held) - len(missing),
         missing=tuple(_missing(missing)),
-        devices=sum((one.share for one in found), Fraction()),
-        hour_cents=dict(sorted(cents.items())),
+        devices=devices,
+        hour_cents=cents,
     )
+
+
+class _Costs:
+    """What shares are of their devices and cost, each kind worked out once: there are tens of thousands of few kinds."""
+
+    def __init__(self, table: Iterable[prices.PriceRow], day: date) -> None:
+        self._table, self._day = tuple(table), day
+        self._known: dict[tuple[str, str, int, int, int, int], Cost] = {}
+
+    def of(self, device: Device, held: Held) -> Cost:
+        total = (device.vendor, device.model, device.memory_mib, device.core_percent)
+        key = (*total, held.memory_mib, held.core_percent)
+        if key not in self._known:
+            card = cost.Card(device.memory_mib, device.core_percent, 0, 0)
+            share = cost.share_of(card, cost.Use(None, held.memory_mib, held.core_percent, 0, 0))
+            price = prices.price_of(self._table, device.vendor, device.model, self._day)
+            cents = {price.currency: round(price.hour_cents * share)} if price else {}
+            self._known[key] = Cost(share, float(share), cents)
+        return self._known[key]
+
+
+def _sums(found: Iterable[IdleShare]) -> tuple[Fraction, dict[str, int]]:
+    """(whole devices, cents an hour by currency) of all shares."""
+    costs = {id(one.cost): one.cost for one in found}
+    devices, cents = Fraction(), Counter[str]()
+    for key, times in Counter(id(one.cost) for one in found).items():
+        devices += costs[key].share * times
+        cents.update({currency: amount * times for currency, amount in costs[key].hour_cents.items()})
+    return devices, dict(sorted(cents.items()))
 
 
 def _held(view: View, reach: Reach) -> Iterator[tuple[PodRow, Device, Held]]:
@@ -120,19 +155,19 @@ def _held(view: View, reach: Reach) -> Iterator[tuple[PodRow, Device, Held]]:
                 yield pod, devices[pod.node][key], amount
 
 
-def _uses(start: datetime) -> dict[tuple[str, str, str], Use]:
-    """(node, device, pod; empty for the whole device) → the most of the time since."""
+_Uses = Mapping[tuple[str, str, str], tuple[int | None, int | None]]
+"""(node, device, pod; empty for the whole device) → the arguments of `Use`."""
+
+
+def _uses(start: datetime) -> _Uses:
+    """The most of the time since."""
     rows = Measurement.objects.filter(cluster=ledger.cluster_id(), slot__gte=start - timedelta(minutes=10))
-    most = rows.order_by().values_list("node", "uuid", "pod_uid")
-    return {
-        (node, uuid, pod): Use(cores, memory)
-        for node, uuid, pod, cores, memory in most.annotate(
-            cores=Max("core_used_percent"), memory=Max("memory_peak_mib")
-        )
-    }
+    keys = rows.order_by().values_list("node", "uuid", "pod_uid")
+    most = keys.annotate(cores=Max("core_used_percent"), memory=Max("memory_peak_mib"))
+    return {(node, uuid, pod): (cores, memory) for node, uuid, pod, cores, memory in most}
 
 
-def _alone(view: View, pod: PodRow, device: Device, uses: Mapping[tuple[str, str, str], Use]) -> Use | None:
+def _alone(view: View, pod: PodRow, device: Device, uses: _Uses) -> tuple[int | None, int | None] | None:
     """What was measured of the whole device, where the pod is the only one on it."""
     others = (view.pods[one] for one in view.pods_by_node.get(pod.node, ()) if one != pod.id)
     if any(other.held.get(device.key) for other in others):
@@ -140,8 +175,8 @@ def _alone(view: View, pod: PodRow, device: Device, uses: Mapping[tuple[str, str
     return uses.get((pod.node, device.uuid, ""))
 
 
-def _quiet(used: Use, held: Held, below: int) -> bool:
-    share = measured.of_share(used.core_percent, held.core_percent)
+def _quiet(core_percent: int, held: Held, below: int) -> bool:
+    share = measured.of_share(core_percent, held.core_percent)
     return share is not None and share < below
 
 
@@ -149,22 +184,6 @@ def _since(start: datetime) -> dict[tuple[str, str], datetime]:
     """(pod, device) → since when, of what has been held since before the start."""
     rows = UsageInterval.objects.filter(cluster=ledger.cluster_id(), ended_at=None, started_at__lte=start)
     return {(uid, uuid): at for uid, uuid, at in rows.values_list("pod_uid", "uuid", "started_at")}
-
-
-def _share(
-    pod: PodRow,
-    device: Device,
-    held: Held,
-    used: Use,
-    since: datetime,
-    table: Iterable[prices.PriceRow],
-    day: date,
-) -> IdleShare:
-    card = cost.Card(device.memory_mib, device.core_percent, 0, 0)
-    share = cost.share_of(card, cost.Use(None, held.memory_mib, held.core_percent, 0, 0))
-    price = prices.price_of(table, device.vendor, device.model, day)
-    cents = {price.currency: round(price.hour_cents * share)} if price else {}
-    return IdleShare(pod, pod.node, device, held, used, since, share, cents)
 
 
 def _missing(nodes: list[str]) -> Iterator[tuple[str, int, str]]:

@@ -6,8 +6,9 @@ quota, pods or nodes beyond whether one takes device pods at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from hami_platform.domain import conditions, mig
 from hami_platform.domain.devices import Device, MigUse
@@ -24,6 +25,14 @@ class Ask:
 
     memory_mib: int
     core_percent: int = 0
+
+
+class Room(NamedTuple):
+    """What an open device has room for: the most memory of one request, how often the ask, and why not once more."""
+
+    largest_mib: int
+    count: int
+    reason: Reason | None
 
 
 @dataclass(slots=True)
@@ -61,6 +70,7 @@ class Fragments:
 def fragments(nodes: Iterable[NodeState], asks: dict[tuple[str, str], Ask]) -> list[Fragments]:
     """Every model by name. asks: by (vendor, model); a quarter of a device where there is none."""
     found: dict[tuple[str, str], Fragments] = {}
+    rooms: dict[Hashable, Room] = {}
     for node in nodes:
         whole: dict[tuple[str, str], int] = {}
         for state in node.devices:
@@ -68,7 +78,7 @@ def fragments(nodes: Iterable[NodeState], asks: dict[tuple[str, str], Ask]) -> l
             kind = device.vendor, device.model
             if kind not in found:
                 found[kind] = Fragments(*kind, asks.get(kind) or quarter(device))
-            _add(found[kind], node, state)
+            _add(found[kind], node, state, rooms)
             if not state.held and closed(node, state) is None:
                 whole[kind] = whole.get(kind, 0) + 1
         for kind, count in whole.items():
@@ -140,7 +150,7 @@ def _instances(state: DeviceState, ask: Ask) -> tuple[int, Reason | None]:
     return max(0, state.free_slots), Reason.CARD_TIME_SLICING_EXHAUSTED
 
 
-def _add(one: Fragments, node: NodeState, state: DeviceState) -> None:
+def _add(one: Fragments, node: NodeState, state: DeviceState, rooms: dict[Hashable, Room]) -> None:
     device, free_mib = state.device, max(0, state.free_memory_mib)
     one.devices += 1
     one.memory_mib += device.memory_mib
@@ -148,14 +158,24 @@ def _add(one: Fragments, node: NodeState, state: DeviceState) -> None:
     one.free_by_quarter[_bucket(free_mib, device.memory_mib)] += 1
     reason = closed(node, state)
     if reason is None:
-        largest = largest_mib(state)
+        largest, count, reason = _room(state, one.ask, rooms)
         if largest > one.largest_mib:
             one.largest_mib, one.largest_on = largest, (node.name, device.uuid)
-        count, reason = times(state, one.ask)
         one.fits += count
         free_mib = max(0, free_mib - count * one.ask.memory_mib)
     if free_mib and reason is not None:
         one.unusable_mib[reason] = one.unusable_mib.get(reason, 0) + free_mib
+
+
+def _room(state: DeviceState, ask: Ask, rooms: dict[Hashable, Room]) -> Room:
+    """Worked out once for devices that have and hold the same: there are tens of thousands of a few kinds."""
+    device, held = state.device, state.held
+    total = (device.memory_mib, device.reserved_mib, device.core_percent, device.slots, device.mode == MIG)
+    key = (ask, total, device.mig_profiles, held.slots, held.memory_mib, held.core_percent, held.mig)
+    found = rooms.get(key)
+    if found is None:
+        found = rooms[key] = Room(largest_mib(state), *times(state, ask))
+    return found
 
 
 def _bucket(free_mib: int, memory_mib: int) -> int:
