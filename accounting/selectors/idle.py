@@ -115,7 +115,7 @@ def idle(view: View, reach: Reach, *, minutes: int = MINUTES, below: int = BUSY_
 
 
 class _Costs:
-    """What shares are of their devices and cost, each kind worked out once: there are tens of thousands of few kinds."""
+    """What shares are of their devices and cost, each kind worked out once: tens of thousands are of few kinds."""
 
     def __init__(self, table: Iterable[prices.PriceRow], day: date) -> None:
         self._table, self._day = tuple(table), day

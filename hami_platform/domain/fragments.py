@@ -31,7 +31,7 @@ class Room(NamedTuple):
     """What an open device has room for: the most memory of one request, how often the ask, and why not once more."""
 
     largest_mib: int
-    count: int
+    fits: int
     reason: Reason | None
 
 
