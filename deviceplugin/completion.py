@@ -89,9 +89,9 @@ class Reporter:
         """Send what is due, in order; stop at the first that cannot be delivered."""
         waiting = due(self._record)
         meters.REPORTS_WAITING.set(len(waiting))
-        for uid, container in waiting:
+        for uid, given in waiting:
             try:
-                self._report(uid, container)
+                self._report(uid, given)
             except Undelivered as error:
                 log.warning("completion_undelivered", uid=uid, waiting=len(due(self._record)), error=str(error))
                 return self._later()
@@ -101,12 +101,13 @@ class Reporter:
         self._retry_s = RETRY_FIRST_S
         return IDLE_S
 
-    def _report(self, uid: str, container: str) -> None:
+    def _report(self, uid: str, given: checkpoint.Given) -> None:
+        report = {"uid": uid, "container": given.container, "node": self._node, "devices": list(given.devices)}
         try:
-            self._platform.post({"uid": uid, "container": container, "node": self._node})
+            self._platform.post(report)
         except Rejected as error:
-            log.warning("completion_rejected", uid=uid, container=container, error=str(error))
-        self._record.reported(uid, container)
+            log.warning("completion_rejected", uid=uid, container=given.container, error=str(error))
+        self._record.reported(uid, given.container)
         meters.REPORTS_WAITING.dec()
 
     def _later(self) -> float:
@@ -114,6 +115,6 @@ class Reporter:
         return wait_s
 
 
-def due(record: checkpoint.Checkpoint) -> list[tuple[str, str]]:
-    """Pod uid and container of what was served and the platform does not know of yet, oldest first."""
-    return [(uid, one.container) for uid, entry in record.pods.items() for one in entry.given if not one.reported]
+def due(record: checkpoint.Checkpoint) -> list[tuple[str, checkpoint.Given]]:
+    """Pod uid and what a container was given, where the platform does not know of it yet, oldest first."""
+    return [(uid, one) for uid, entry in record.pods.items() for one in entry.given if not one.reported]

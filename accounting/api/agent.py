@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from accounting.api import problems, serializers
 from accounting.api.base import Endpoint
 from accounting.api.identity import OF_AGENTS, IsAgent
-from accounting.services import liveness, locks, unmanaged
+from accounting.services import completions, liveness, unmanaged
 
 
 class AllocationsEndpoint(Endpoint):
@@ -26,7 +26,7 @@ class AllocationsEndpoint(Endpoint):
         """404: the ledger knows no such pod on that node; the report need not be repeated."""
         form = serializers.AllocationReport(data=request.data)
         form.is_valid(raise_exception=True)
-        if not locks.completion_report(**form.validated_data):
+        if not completions.completion_report(**form.validated_data):
             raise Http404("no such pod on this node")
         liveness.report_heard(node=form.validated_data["node"])
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -248,6 +248,12 @@ class AllocationReport(serializers.Serializer[Any]):
     uid = serializers.CharField(max_length=64)
     container = serializers.CharField(max_length=253)
     node = serializers.CharField(max_length=253)
+    devices = serializers.ListField(
+        child=serializers.CharField(max_length=128),
+        required=False,
+        max_length=256,
+        help_text="Uuids of the cards that the container was given.",
+    )
 
 
 class UnmanagedReport(serializers.Serializer[Any]):

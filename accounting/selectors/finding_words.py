@@ -27,6 +27,7 @@ MENDS = {
     "quota-unit": lazy("Write the ResourceQuota in MiB: until then it limits nothing here."),
     "kubelet-differs": lazy("Delete the pod, and its controller makes it anew with devices that both books name."),
 }
+MENDS["handed-out-otherwise"] = MENDS["kubelet-differs"]
 
 
 @dataclass(frozen=True, slots=True)

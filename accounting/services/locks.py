@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from accounting import ledger, live_view
 from accounting.ledger import Entry
-from accounting.models import NodeLock, Pod, PodState
-from accounting.services import pod_rows
+from accounting.models import NodeLock, Pod
 from hami_platform.domain.vendors.base import SHARED_LOCK, DeviceConfig
 from hami_platform.domain.view import View
-from hami_platform.domain.wire import pod_request
 
 ROW, ANNOTATION, NONE = "row", "annotation", "none"
 
@@ -69,20 +67,3 @@ def lock_value(*, node: str, uid: str) -> str:
     """
     mine = NodeLock.objects.filter(cluster=ledger.cluster_id(), node=node, pod_uid=uid, mode=ANNOTATION)
     return mine.values_list("value", flat=True).first() or ""
-
-
-def completion_report(*, uid: str, container: str, node: str) -> bool:
-    """The agent has served a container's Allocate. The lock falls with the last container that asks for devices.
-
-    False: the ledger knows no such pod on that node; the agent need not repeat the report.
-    """
-    with ledger.transaction(cause="completion_report", actor=f"agent/{node}") as entry:
-        pod = Pod.objects.filter(cluster=ledger.cluster_id(), uid=uid, node=node).exclude(state=PodState.ENDED).first()
-        if pod is None:
-            return False
-        served = sorted({*pod.wire.get("served", ()), container})
-        asking = {one.name for one in pod_request.decode(pod.request).containers if one.devices}
-        pod_rows.pod_move(entry, pod, pod.state, wire={**pod.wire, "served": served})
-        if asking <= set(served):
-            pod_rows.lock_drop(entry, pod)
-        return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from accounting import ledger, live_view
 from accounting.ledger import Entry
@@ -33,8 +34,11 @@ log = logs.get(__name__)
 VENDOR = "NVIDIA"
 UNMATCHED = "AllowedDeviceSetUnmatched"
 MARK = "refit"
-"""Key in Pod.wire while two sides are held: container, uuids before and after, since when."""
+"""Key in Pod.wire while two sides are held: container, uuids before and after, since when. given: which of them the
+node's agent has handed out, once it has said so; then the annotations follow that."""
 SETTLES_S = 10
+SERVED = "served"
+"""Key in Pod.wire: containers that have their devices, as the node's agent said."""
 ON_NODE = frozenset({"bound", "running"})
 
 
@@ -101,6 +105,8 @@ def refit_begin(*, ask: RefitAsk, seen: PodSeen, config: DeviceConfig) -> Begun:
         refused = _not_this(view, row, ask, seen)
         if refused or row is None:
             return RefitRefused(refused or "the pod is unknown")
+        if row.request.containers[ask.container_index].name in Pod.objects.get(pk=row.id).wire.get(SERVED, ()):
+            return RefitRefused(f"container {ask.container_index} has its devices already")
         vendor = config.vendor(VENDOR)
         texts = _texts(seen, vendor, row)
         if isinstance(texts, RefitRefused):
@@ -136,6 +142,8 @@ def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConf
         if named not in (tuple(mark["before"]), tuple(mark["after"])):
             _tell_neither(entry, pod, named)
             return ()
+        if list(named) != mark.get("given", list(named)):
+            return ()  # a patch that came late: `refits_settle` writes what is true
         kept = {one.uuid: one for one in row.shares if _of(one, mark["container"])}
         others = [one for one in row.shares if not _of(one, mark["container"])]
         pod_rows.shares_write(entry, pod, _in_order([*others, *(kept[uuid] for uuid in named)]))
@@ -149,9 +157,13 @@ def refit_settle(*, uid: str, annotations: Mapping[str, str], config: DeviceConf
 def refit_doubt(api: ports.Api, *, uid: str, namespace: str, name: str, config: DeviceConfig) -> tuple[str, ...]:
     """Settle when it is unknown whether the annotations were written: first the pod gets a new resourceVersion, so
     that a patch still on its way must fail. Raises kube errors, ledger.LedgerUnavailable."""
-    stamp = f"refit-{ledger.database_time().timestamp():.6f}"
-    found = api.send(calls.pod_retry(namespace=namespace, name=name, uid=uid, retry_at=stamp).whole())
+    found = _renewed(api, uid, namespace, name)
     return refit_settle(uid=uid, annotations=found["metadata"].get("annotations") or {}, config=config)
+
+
+def _renewed(api: ports.Api, uid: str, namespace: str, name: str) -> Mapping[str, Any]:
+    stamp = f"refit-{ledger.database_time().timestamp():.6f}"
+    return api.send(calls.pod_retry(namespace=namespace, name=name, uid=uid, retry_at=stamp).whole())
 
 
 def refits_settle(api: ports.Api, *, config: DeviceConfig) -> int:
@@ -164,10 +176,40 @@ def refits_settle(api: ports.Api, *, config: DeviceConfig) -> int:
         if before is None or datetime.fromisoformat(pod.wire[MARK]["at"]) > before:
             continue
         try:
-            settled += bool(refit_doubt(api, uid=pod.uid, namespace=pod.namespace, name=pod.name, config=config))
+            settled += bool(_finish(api, pod, config))
         except errors.ApiError as refusal:  # about this pod alone; the next tick reads it again
             log.warning("refit_not_settled", namespace=pod.namespace, pod=pod.name, uid=pod.uid, why=str(refusal))
     return settled
+
+
+def _finish(api: ports.Api, pod: Pod, config: DeviceConfig) -> tuple[str, ...]:
+    """What the container has now; first the annotations name what its agent has handed out. Raises kube errors."""
+    found = _renewed(api, pod.uid, pod.namespace, pod.name)
+    notes = found["metadata"].get("annotations") or {}
+    changes = _corrections(pod, notes, config.vendor(VENDOR))
+    if changes:
+        version = str(found["metadata"]["resourceVersion"])
+        call = calls.pod_annotate(
+            namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=changes, resource_version=version
+        )
+        api.send(call)
+    return refit_settle(uid=pod.uid, annotations={**notes, **changes}, config=config)
+
+
+def _corrections(pod: Pod, notes: Mapping[str, str], vendor: Vendor) -> dict[str, str]:
+    """Annotations that name other devices than the container was given; none where nobody said, or they are right."""
+    mark, row = pod.wire[MARK], live_view.live().refresh().pod(pod.uid)
+    index, given = mark["container"], mark.get("given")
+    if given is None or row is None or _named(notes.get(vendor.allocated_key, ""), index) == tuple(given):
+        return {}
+    shares = {one.uuid: one for one in row.shares if _of(one, index)}
+    right = tuple(_wire_row(shares[uuid], vendor) for uuid in given)
+    found = {}
+    for key in (vendor.to_allocate_key, vendor.allocated_key):
+        rows = pod_devices.decode(notes.get(key, ""))
+        if index < len(rows) and rows[index]:  # a row that was consumed stays empty
+            found[key] = pod_devices.encode([*rows[:index], right, *rows[index + 1 :]])
+    return found
 
 
 # -- what may be moved ---------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ def test_each_container_is_reported_once_and_in_order(tmp_path: Path, web: Web) 
     record = record_of(tmp_path, "uid-1", containers=["fetch", "main"])
     reports = reporter(web.url, record)
     assert (reports.step(), reports.step()) == (completion.IDLE_S, completion.IDLE_S)
-    assert web.reports == [{"uid": "uid-1", "container": name, "node": "n1"} for name in ("fetch", "main")]
+    assert web.reports == [
+        {"uid": "uid-1", "container": name, "node": "n1", "devices": ["GPU-a"]} for name in ("fetch", "main")
+    ]
     assert web.paths == ["/api/agent/allocations"] * 2
     assert web.headers[0]["Authorization"] == "Bearer t0k3n"
     assert completion.due(record) == []
