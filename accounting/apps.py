@@ -19,9 +19,11 @@ class AccountingConfig(AppConfig):
 
     def ready(self) -> None:
         from accounting import meters  # nor models
+        from accounting.meters import looks
         from hami_platform import celery  # noqa: F401  (Celery must not load before the app registry)
 
         meters.register()
+        looks.register()
         post_migrate.connect(_cache_table, sender=self)
         _keep_sign_ins()
 

@@ -7,6 +7,7 @@ completion is reported. Must not know: what the parts do.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from deviceplugin import (
     heartbeat,
     inventory,
     libvgpu,
+    looks,
     loops,
     mig_made,
     mig_owner,
@@ -43,6 +45,7 @@ from deviceplugin import (
     static_mig,
     tidy,
 )
+from hami_platform import health as address
 from hami_platform import logs
 from hami_platform.kube import api
 
@@ -99,6 +102,7 @@ class Agent:
         self._restorer = restore.Restorer(self._record, measured, options.enforcement, shared=options.check_library)
         instances = static_mig.StaticAllocations(self._shown, self._reach)
         self._links = faces.links(options.faces, self._shown, self._allocations(cards, kube), instances)
+        self._beating: heartbeat.Heartbeat | None = None
         self._loops = self._make_loops(cards, kube)
         self._monitoring = self._monitor(measured, kube)
 
@@ -111,6 +115,7 @@ class Agent:
         running = (*self._loops, *self._monitoring.loops)
         for loop in running:
             loop.start()
+        self._show_health(running)
         self._stop.event.wait()
         for loop in running:
             loop.end(END_S)
@@ -119,6 +124,14 @@ class Agent:
         self._links.close()
         log.info("agent_stopped", node=self._options.node, faults=self._stop.faults)
         return 1 if self._stop.faults else 0
+
+    def _show_health(self, running: Sequence[loops.Loop]) -> None:
+        looks.register(self._shown, self._links, running, self._beating)
+        looks.register_others({"limits": self._limited, **self._monitoring.looks})
+
+    def _limited(self) -> str:
+        standing = self._limits.standing
+        return address.OK if standing.state == libvgpu.ENFORCED else f"{standing.state}: {standing.why}".rstrip(": ")
 
     def _allocations(self, cards: inventory.Inventory, kube: api.Api) -> allocate.Allocator:
         options = self._options
@@ -186,7 +199,8 @@ class Agent:
         made.append(loops.Loop("tidy", tidier.step, stop))
         made.append(loops.Loop("library", self._limits.step, stop))
         if not options.annotations:
-            made.append(loops.Loop("heartbeat", heartbeat.Heartbeat(options.node, kube).step, stop))
+            self._beating = heartbeat.Heartbeat(options.node, kube)
+            made.append(loops.Loop("heartbeat", self._beating.step, stop))
         if options.pod_resources and options.faces.strategy != offers.SINGLE:
             lister = books_watch.Lister(options.pod_resources, options.faces.main.resource)
             watch = books_watch.BooksWatch(

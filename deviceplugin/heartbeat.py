@@ -31,6 +31,7 @@ class Heartbeat:
         self._kube = kube
         self._now = now
         self._last: objects.Lease | None = None
+        self.failure = "the lease was not renewed yet"
 
     def step(self) -> float:
         """Renew the lease; look it up or make it when that is not possible."""
@@ -38,8 +39,9 @@ class Heartbeat:
             self._last = self._renewed()
         except errors.KubeError as error:
             log.warning("heartbeat_failed", node=self._node, error=str(error))
-            self._last = None
+            self._last, self.failure = None, f"the lease cannot be renewed: {error}"
             return RETRY_S
+        self.failure = ""
         meters.RENEWED_S.set(self._now().timestamp())
         return PERIOD_S
 

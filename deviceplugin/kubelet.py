@@ -185,7 +185,9 @@ class Link:
     @property
     def registered(self) -> bool:
         """Whether the kubelet that runs now knows the plugin."""
-        return self._registered_with is not None
+        return (
+            self._registered_with is not None and identity(self._face.folder / "kubelet.sock") == self._registered_with
+        )
 
     def step(self) -> float:
         """Serve and register if kubelet is there and does not know us."""
@@ -257,6 +259,11 @@ class Links:
             if resource not in self._links:
                 self._links[resource] = make()
         return min(link.step() for link in self._links.values())
+
+    def unregistered(self) -> list[str]:
+        """Resources that the running kubelet does not know; those of the moment before the first step."""
+        links = dict(self._links)
+        return [name for name in links or self._wanted() if name not in links or not links[name].registered]
 
     def close(self) -> None:
         """Stop serving all."""

@@ -76,6 +76,11 @@ class Reporter:
         self._queue: deque[Batch] = deque()
         self._failing = False
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last batch could not be delivered."""
+        return self._failing
+
     def step(self) -> float:
         """Take what is due, and send what waits, oldest first; stop at the first that cannot be delivered."""
         if self._now_s() >= self._next_s:

@@ -5,8 +5,8 @@ Must not know: what the parts do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deviceplugin import (
@@ -14,6 +14,7 @@ from deviceplugin import (
     checkpoint,
     completion,
     inventory,
+    looks,
     loops,
     monitor,
     monitor_metrics,
@@ -21,7 +22,7 @@ from deviceplugin import (
     monitor_report,
     monitor_samples,
 )
-from hami_platform import metrics
+from hami_platform import health, metrics
 from hami_platform.kube import api
 
 
@@ -59,6 +60,7 @@ class Monitoring:
 
     loops: tuple[loops.Loop, ...] = ()
     close: Callable[[], None] = _nothing
+    looks: Mapping[str, health.Look] = field(default_factory=dict)
 
 
 def monitoring(
@@ -79,7 +81,9 @@ def monitoring(
     )
     metrics.register(monitor_metrics.MonitorCollector(node, lambda: watching.picture, legacy=options.legacy))
     made = [loops.Loop("monitor", watching.step, stop)]
+    seen_by: dict[str, health.Look] = {"monitor": lambda: looks.measured(lambda: watching.picture.at_s)}
     if platform is not None and samples is not None:
         reporter = monitor_report.Reporter(node, platform, samples, options.report_period_s)
         made.append(loops.Loop("measurements", reporter.step, stop))
-    return Monitoring(tuple(made), pods.close)
+        seen_by["platform"] = lambda: "it takes no measurements now" if reporter.failing else health.OK
+    return Monitoring(tuple(made), pods.close, seen_by)

@@ -11,6 +11,7 @@ import gzip
 import http
 import socket
 import threading
+import urllib.parse
 import wsgiref.simple_server
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -19,7 +20,7 @@ import prometheus_client
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from hami_platform import env_values, logs
+from hami_platform import env_values, health, logs
 
 _log = logs.get(__name__)
 
@@ -188,11 +189,16 @@ class _SilentHandler(wsgiref.simple_server.WSGIRequestHandler):
 
 
 def _application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-    """The whole listener: reads of any path."""
+    """The whole listener: what the process says of its health, and metrics at any other path."""
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         status = http.HTTPStatus.METHOD_NOT_ALLOWED
         start_response(f"{status} {status.phrase}", [("Allow", "GET, HEAD")])
         return [b""]
+    if (asked := health.PATHS.get(environ["PATH_INFO"])) is not None:
+        found = health.answer(asked, verbose="verbose" in urllib.parse.parse_qs(environ["QUERY_STRING"], True))
+        status = http.HTTPStatus(found.status)
+        start_response(f"{status} {status.phrase}", [("Content-Type", found.content_type)])
+        return [found.body]
     body, headers = answer(environ.get("HTTP_ACCEPT_ENCODING", ""))
     start_response("200 OK", list(headers.items()))
     return [body]

@@ -29,7 +29,9 @@ def _web() -> Routes:
     health = importlib.import_module("scheduler_ext.health")
     return [
         # For the kubelet's probes. Not /metrics: who reaches the console need not see every namespace's use.
-        path("healthz", health.healthz),
+        path("livez", health.livez),
+        path("healthz", health.livez),
+        path("startupz", health.startupz),
         path("readyz", health.readyz),
         path("favicon.ico", RedirectView.as_view(url=static("console/icon.svg"))),  # asked for whatever a page says
         path("admin/", _admin_site().urls),

@@ -8,7 +8,9 @@ from hami_platform import env
 from scheduler_ext import extender, health, refit, webhook
 
 HEALTH = [
-    path("healthz", health.healthz),
+    path("livez", health.livez),
+    path("healthz", health.livez),
+    path("startupz", health.startupz),
     path("readyz", health.readyz),
     path("metrics", health.show_metrics),
 ]

@@ -146,7 +146,7 @@ def test_listeners_answer_the_paths_that_are_probed(role: str) -> None:
     work = manifests.named("Deployment", f"hami-platform-{role}")
     (container,) = [one for one in manifests.pod_of(work)["containers"] if one["image"] == "hami-platform"]
     probes = [one for key, one in container.items() if key.endswith("Probe")]
-    paths = {match for probe in probes for match in re.findall(r"/(?:healthz|readyz)", str(probe))}
+    paths = {match for probe in probes for match in re.findall(r"/(?:startupz|livez|healthz|readyz)", str(probe))}
     assert paths
     assert paths <= answered("extender" if role == "scheduler" else role)
 

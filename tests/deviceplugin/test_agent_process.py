@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,34 @@ def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig, stu
 
     assert rig.stop() == 0
     assert not (rig.sockets / "nvidia-gpu.sock").exists()
+
+
+def test_an_agent_says_of_each_part_how_it_is(rig: Rig, stub: StubKubelet) -> None:
+    """Ready: a pod that comes now would get its devices. Without the kubelet it is alive, and not ready."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rig.start(HAMI_METRICS_BIND=f"127.0.0.1:{port}")
+
+    def told(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    until(lambda: told("/readyz")[0] == 200)
+    assert (told("/livez"), told("/startupz")) == ((200, ""), (200, ""))
+    lines = told("/readyz?verbose")[1].splitlines()
+    named = {line[3:].split()[0] for line in lines[:-1]}
+    assert named == {"loops", "cards", "kubelet", "api-server", "limits", "monitor", "platform"}
+    stub.stop()
+    until(lambda: told("/readyz")[0] == 503)
+    assert "not registered with the kubelet: nvidia.com/gpu" in told("/readyz?verbose")[1]
+    assert told("/livez")[0] == 200
 
 
 def test_killed_in_the_middle_it_repeats_nothing_and_still_reports(rig: Rig, stub: StubKubelet) -> None:

@@ -41,7 +41,30 @@ def test_without_a_database_the_item_says_why(world: World) -> None:
         ledger.breaker._why = ""
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_without_a_database_a_listener_stays_alive_and_started(world: World) -> None:
+    """Restarting it would not bring a database back."""
+    ledger.breaker._why = "database: it is gone"
+    try:
+        for path in ("/livez", "/healthz", "/startupz"):
+            assert Client().get(path).status_code == 200
+        told = Client().get("/livez?verbose").content.decode()
+        assert "[+]process ok" in told
+        assert "[ ]database failed: database: it is gone" in told
+    finally:
+        ledger.breaker._why = ""
+
+
+def test_verbose_readiness_itemises_every_dependency(world: World) -> None:
+    answer = Client().get("/readyz?verbose")
+    lines = answer.content.decode().splitlines()
+    assert {line[3:].split()[0] for line in lines[:-1]} == {
+        "process", "database", "view", "compared", "watched", "cache",
+    }  # fmt: skip
+    assert lines[-1] == "readyz check passed"
+    assert "No watcher runs" in next(line for line in lines if "watched" in line)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/startupz", "/readyz", "/metrics"])
 def test_health_is_only_read(path: str) -> None:
     answer = Client().post(path)
     assert (answer.status_code, answer.content) == (405, b"Method Not Allowed")
@@ -56,7 +79,7 @@ def test_metrics_are_shown() -> None:
 @pytest.mark.parametrize("role,paths", [("webhook", {"webhook", "refit"}), ("extender", {"filter", "bind"})])
 def test_a_listener_answers_its_own_paths_and_no_others(role: str, paths: set[str]) -> None:
     found = {str(one.pattern) for one in urls.routes(role)}
-    assert found == paths | {"healthz", "readyz", "metrics"}
+    assert found == paths | {"healthz", "livez", "startupz", "readyz", "metrics"}
 
 
 def test_only_post_reaches_the_extender(world: World) -> None:
