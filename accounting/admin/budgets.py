@@ -24,7 +24,7 @@ class BudgetForm(ReasonForm):
     """Carries the version that the person saw. After a refusal since somebody else had saved, another save is on top of
     the newer version, which the form's history link shows."""
 
-    seen_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    seen_version = forms.IntegerField(label=_("Version seen"), widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

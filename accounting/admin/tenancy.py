@@ -99,7 +99,7 @@ class Previewed(InvalidInput):
 class QuotaForm(ReasonForm):
     """Carries the version that the person saw, so that nobody overwrites what they have not read."""
 
-    seen_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    seen_version = forms.IntegerField(label=_("Version seen"), widget=forms.HiddenInput, required=False)
     back_at = forms.SplitDateTimeField(
         label=_("For a while, until"),
         required=False,

@@ -254,4 +254,4 @@ class Hold(LedgerModel):
         ordering = ("cluster", "device", "id")
 
     def __str__(self) -> str:
-        return f"hold of {self.memory_mib} MiB on {self.device}"
+        return f"{self.device} · {self.memory_mib} MiB"

@@ -64,7 +64,7 @@ class Role(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.user or self.group}: {self.role} of {self.tenant or self.namespace or 'everything'}"
+        return f"{self.user or self.group} · {self.role} · {self.tenant or self.namespace or '*'}"
 
 
 class ApiToken(AbstractAuthToken):

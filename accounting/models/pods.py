@@ -202,7 +202,7 @@ class Share(LedgerModel):
         indexes = (models.Index(fields=("vendor", "uuid"), name="share_by_device"),)
 
     def __str__(self) -> str:
-        return f"{self.memory_mib} MiB of {self.uuid} for {self.container}"
+        return f"{self.container} · {self.uuid} · {self.memory_mib} MiB"
 
 
 class NodeLock(LedgerModel):
@@ -234,4 +234,4 @@ class NodeLock(LedgerModel):
         constraints = (models.UniqueConstraint(fields=("cluster", "node"), name="node_lock_once"),)
 
     def __str__(self) -> str:
-        return f"lock of {self.node}"
+        return self.node

@@ -147,7 +147,7 @@ class AccessRecord(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.who or 'somebody'} {self.get_kind_display()}"
+        return f"{self.who or '–'} · {self.get_kind_display()}"
 
 
 class Notice(models.Model):

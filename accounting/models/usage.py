@@ -46,7 +46,7 @@ class UsageInterval(LedgerModel):
         )
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod_name} on {self.uuid} from {self.started_at}"
+        return f"{self.namespace}/{self.pod_name} · {self.uuid} · {self.started_at:%Y-%m-%d %H:%M}"
 
 
 class Registration(LedgerModel):
@@ -143,7 +143,7 @@ class UsageHour(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.namespace or 'idle'} {self.model} {self.hour:%Y-%m-%d %H}h"
+        return f"{self.namespace or '–'} · {self.model} · {self.hour:%Y-%m-%d %H:%M}"
 
 
 class Price(LedgerModel):
@@ -169,7 +169,7 @@ class Price(LedgerModel):
         ordering = ("cluster", "vendor", "model_pattern", "valid_from")
 
     def __str__(self) -> str:
-        return f"{self.model_pattern}: {self.device_hour} {self.currency} per device hour"
+        return f"{self.model_pattern} · {self.device_hour} {self.currency}"
 
 
 class Measurement(models.Model):

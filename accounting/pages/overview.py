@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Device, Node
@@ -60,7 +61,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     stamp = freshness.stamp(view)
     if choice.name in shades.READ:
         stamp += f"-{int(ledger.database_time().timestamp()) // READ_S}"
-    return live_page(request, "overview", view, content, title="Cluster", nav="cluster", stamp=stamp)
+    return live_page(request, "overview", view, content, title=_("Cluster"), nav="cluster", stamp=stamp)
 
 
 def _map(view: View, reach: access.Reach, choice: shades.Choice, *, large: bool) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         shown = [(row, _sums(view.states.get(row.name))) for row in rows]
         return {"rows": shown, "count": len(rows) if len(rows) < SHOWN else found.count(), "text": text}
 
-    return live_page(request, "nodes", view, content, title="Nodes", nav="nodes")
+    return live_page(request, "nodes", view, content, title=_("Nodes"), nav="nodes")
 
 
 @console
@@ -128,7 +129,7 @@ def devices(request: HttpRequest) -> HttpResponse:
         shown = [(one, read.get((one.node, *one.state.device.key))) for one in cells]
         return {"cells": shown, "count": count, "text": text}
 
-    return live_page(request, "devices", view, content, title="Devices", nav="devices")
+    return live_page(request, "devices", view, content, title=_("Devices"), nav="devices")
 
 
 @console

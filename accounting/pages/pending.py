@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting.pages import reasons, why
 from accounting.pages.shell import console, live_page, view_now
@@ -39,7 +40,7 @@ def pending(request: HttpRequest) -> HttpResponse:
             "chosen": chosen,
         }
 
-    return live_page(request, "pending", view, content, title="Pending", nav="pending")
+    return live_page(request, "pending", view, content, title=_("Pending"), nav="pending")
 
 
 def _in_order(view: View, lines: list[pods.PodLine]) -> list[tuple[int | None, pods.PodLine]]:

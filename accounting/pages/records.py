@@ -47,7 +47,7 @@ def findings(request: HttpRequest) -> HttpResponse:
         found = [finding_words.told(row) for row in activity.open_findings()]
         return {"open": found, "repaired": list(repaired.order_by("-repaired_at")[:50])}
 
-    return live_page(request, "findings", view, content, title="Findings", nav="findings")
+    return live_page(request, "findings", view, content, title=_("Findings"), nav="findings")
 
 
 @console
@@ -61,7 +61,7 @@ def health_page(request: HttpRequest) -> HttpResponse:
     def content() -> dict[str, Any]:
         return {"health": health.health(view)}
 
-    return live_page(request, "health", view, content, title="Health", nav="health", stamp=stamp)
+    return live_page(request, "health", view, content, title=_("Health"), nav="health", stamp=stamp)
 
 
 @console
@@ -75,7 +75,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         oldest = rows[-1].row.revision if len(rows) == activity.PAGE else None
         return {"rows": rows, "kind": kind, "key": key, "kinds": KINDS, "oldest": oldest}
 
-    return live_page(request, "activity", view, content, title="Activity", nav="activity")
+    return live_page(request, "activity", view, content, title=_("Activity"), nav="activity")
 
 
 @console
@@ -89,4 +89,4 @@ def settings_page(request: HttpRequest) -> HttpResponse:
         return {"groups": settings_shown.settings_shown(), "dependencies": settings_shown.dependencies()}
 
     stamp = f"settings-{round(ledger.database_time().timestamp()) // POLLED_S}"
-    return live_page(request, "settings", view, content, title="Settings", nav="health", stamp=stamp)
+    return live_page(request, "settings", view, content, title=_("Settings"), nav="health", stamp=stamp)

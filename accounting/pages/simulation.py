@@ -56,7 +56,10 @@ class SimulateForm(forms.Form):
         label=_("Limit of"), max_length=190, required=False, help_text=_("namespace/name, or tenant:name/name")
     )
     limit = forms.ChoiceField(
-        label=_("Which limit"), choices=[(name, name) for name in Quota.LIMITS], initial="memory_mib", required=False
+        label=_("Which limit"),
+        choices=[(one.name, one.verbose_name) for one in Quota._meta.fields if one.name in Quota.LIMITS],
+        initial="memory_mib",
+        required=False,
     )
     value = forms.IntegerField(
         label=_("is then"), min_value=0, max_value=2**53, required=False, help_text=_("empty: no limit")
@@ -146,7 +149,8 @@ def simulate(request: HttpRequest) -> HttpResponse:
     asked = any(given.get(name) for name in (*POD, "change", "manifest") if name not in ("namespace", "vendor"))
     form = SimulateForm(given if asked else None, view=view, reach=reach, initial=_initial(view, reach, request))
     found = _answer(form, view, reach) if asked and form.is_valid() else None
-    context = {"form": form, "found": found, "reach": reach, "title": "Simulate", "posted": request.method == "POST"}
+    title = gettext("Simulate")
+    context = {"form": form, "found": found, "reach": reach, "title": title, "posted": request.method == "POST"}
     status = 403 if found is None and asked and form.errors.get("__all__") else 200
     page = context | {"freshness": freshness.freshness(view)} | frame("simulate")
     return render(request, "console/simulate.html", page, status=status)

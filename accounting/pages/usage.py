@@ -56,7 +56,7 @@ def usage(request: HttpRequest) -> HttpResponse:
         }
 
     stamp = f"usage-{usage_report.summed_at() or 0}"
-    answer = live_page(request, "usage", view, content, title="Usage", nav="usage", stamp=stamp)
+    answer = live_page(request, "usage", view, content, title=gettext("Usage"), nav="usage", stamp=stamp)
     answer.status_code = 400 if problem else answer.status_code
     return answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.pages.shell import console, live_page, view_now
@@ -29,7 +30,7 @@ def fragmentation(request: HttpRequest) -> HttpResponse:
     def content() -> dict[str, Any]:
         return {"models": _fragments(view, asked["memory_mib"], asked["core_percent"] or 0), **asked}
 
-    return live_page(request, "fragmentation", view, content, title="Fragmentation", nav="usage")
+    return live_page(request, "fragmentation", view, content, title=_("Fragmentation"), nav="usage")
 
 
 @console
@@ -44,7 +45,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         return {"found": found, "shown": found.shares[:SHOWN], "periods": PERIODS}
 
     stamp = f"idle-{int(ledger.database_time().timestamp()) // IDLE_EVERY_S}"
-    return live_page(request, "idle", view, content, title="Idle and waste", nav="usage", stamp=stamp)
+    return live_page(request, "idle", view, content, title=_("Idle and waste"), nav="usage", stamp=stamp)
 
 
 def _fragments(view: View, memory_mib: int | None, core_percent: int) -> list[Fragments]:

@@ -40,7 +40,7 @@ def pod_list(request: HttpRequest) -> HttpResponse:
             "states": STATES,
         }
 
-    return live_page(request, "pods", view, content, title="Pods", nav="pods")
+    return live_page(request, "pods", view, content, title=_("Pods"), nav="pods")
 
 
 @console

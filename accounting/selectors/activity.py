@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from accounting import ledger
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model
+
+from accounting import ledger, models
 from accounting.models import Finding, Journal, Pod
+from accounting.selectors import words
 from accounting.selectors.access import Reach
 
 PAGE = 50
 HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "version", "in_force"})
+COLUMNS_OF: dict[str, type[Model]] = {
+    "budget": models.Budget,
+    "device": models.Device,
+    "hold": models.Hold,
+    "lock": models.NodeLock,
+    "namespace": models.Namespace,
+    "node": models.Node,
+    "pod": models.Pod,
+    "price": models.Price,
+    "quota": models.Quota,
+    "tenant": models.Tenant,
+}
+"""Whose columns the values of a kind of change are."""
+
 PEOPLE = ("quota", "budget", "namespace", "tenant", "device", "hold", "price", "role", "token")
 """Kinds that people change."""
 
@@ -35,7 +53,7 @@ class Change:
     @property
     def detail(self) -> str:
         """What changed, without the state, which a timeline shows by itself."""
-        return " · ".join(part for part in self.what.split(" · ") if not part.startswith("state "))
+        return _told(self.row, HIDDEN | {"state"})
 
 
 def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None = None) -> list[Change]:
@@ -71,10 +89,7 @@ def change(row: Journal) -> Change:
     name = str(values.get("subject") or row.key)
     if row.kind == "pod" and "namespace" in values:
         name = f"{values['namespace']}/{values.get('name') or 'not created yet'}"
-    told = [
-        f"{key.replace('_', ' ')} {_text(value)}" for key, value in values.items() if key not in HIDDEN and value != ""
-    ]
-    return Change(row, name, " · ".join(told), str(values.get("reason", "")), _path(row))
+    return Change(row, name, _told(row, HIDDEN), str(values.get("reason", "")), _path(row))
 
 
 def within(rows: Iterable[Journal], reach: Reach) -> Iterator[Journal]:
@@ -105,9 +120,23 @@ def _path(row: Journal) -> tuple[str, str]:
     return ("node", row.key) if row.kind in ("node", "lock") else ("", "")
 
 
+def _told(row: Journal, hidden: Container[str]) -> str:
+    """Names and new values, in the reader's language."""
+    shown = ((key, value) for key, value in row.values.items() if key not in hidden and value != "")
+    return " · ".join(f"{_name(row, key)} {_text(value)}" for key, value in shown)
+
+
+def _name(row: Journal, key: str) -> str:
+    """What the value is called: the column's name where it is one of a model's."""
+    model = COLUMNS_OF.get(row.kind)
+    try:
+        named = model._meta.get_field(key) if model is not None else None
+    except FieldDoesNotExist:
+        named = None
+    return str(getattr(named, "verbose_name", "")) or words.told(key.replace("_", " "))
+
+
 def _text(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+    if isinstance(value, bool) or value is None:
+        return words.told({True: "yes", False: "no", None: "none"}[value])
+    return words.told(str(value))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Max, QuerySet
+from django.utils.translation import gettext
 
 from accounting import ledger
 from accounting.models import DeniedAsk, Finding, ProcessLease, Refusal, Trace
@@ -29,16 +30,18 @@ class Freshness:
 def freshness(view: View) -> Freshness:
     """Whether the ledger was compared with the API server, and whether somebody watches it now."""
     if not view.ready:
-        return Freshness(
-            view.clock.revision,
-            "The ledger has not been compared with the API server yet: nothing is placed. Run: ./manage.py watch",
-        )
+        text = gettext("The ledger has not been compared with the API server yet: nothing is placed.")
+        return Freshness(view.clock.revision, _run(text, "./manage.py watch"))
     lease = ProcessLease.objects.filter(cluster=ledger.cluster_id(), name=ledger.WATCHER).first()
     if lease is None or lease.until is None or lease.until < ledger.database_time():
-        return Freshness(
-            view.clock.revision, "No watcher runs: changes arrive only with reconciliation. Run: ./manage.py watch"
-        )
+        text = gettext("No watcher runs: changes arrive only with reconciliation.")
+        return Freshness(view.clock.revision, _run(text, "./manage.py watch"))
     return Freshness(view.clock.revision, _unrepaired())
+
+
+def _run(text: str, command: str) -> str:
+    """What is wrong, and the command that mends it."""
+    return text + " " + gettext("Run: %(command)s") % {"command": command}
 
 
 def reconciliation_age_s() -> int | None:
@@ -54,8 +57,12 @@ def _unrepaired() -> str:
     age_s = reconciliation_age_s()
     if age_s is not None and age_s <= OLD_S:
         return ""
-    old = "Reconciliation has never run" if age_s is None else f"Reconciliation is {age_s} s old"
-    return f"{old}: missed events are not repaired. Run: celery -A hami_platform worker, and beat"
+    text = (
+        gettext("Reconciliation has never run: missed events are not repaired.")
+        if age_s is None
+        else gettext("Reconciliation is %(s)s s old: missed events are not repaired.") % {"s": age_s}
+    )
+    return _run(text, "celery -A hami_platform worker, beat")
 
 
 def stamp(view: View, *, pod_uid: str = "", uuid: str = "") -> str:

@@ -6,10 +6,12 @@ from datetime import datetime
 from fractions import Fraction
 
 from django import template
+from django.utils import dateformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import pgettext
 
-from accounting.selectors import pods
+from accounting.selectors import pods, words
 from accounting.selectors.usage_report import Line
 
 register = template.Library()
@@ -59,6 +61,18 @@ def percent_of(permille: int) -> str:
 
 
 @register.filter
+def told(text: object) -> str:
+    """A word or sentence of a row in the reader's language."""
+    return words.told(str(text))
+
+
+@register.simple_tag(name="told")
+def told_as(text: object) -> str:
+    """The same, to be kept: `{% told bar.unit as unit %}`."""
+    return words.told(str(text))
+
+
+@register.filter
 def when(at: datetime | None) -> SafeString | str:
     """A time that the page shows as an age, and in full on hover; UTC without scripts."""
     if at is None:
@@ -67,5 +81,5 @@ def when(at: datetime | None) -> SafeString | str:
         '<time datetime="{}" title="{} UTC">{} UTC</time>',
         at.isoformat(),
         f"{at:%Y-%m-%d %H:%M:%S}",
-        f"{at:%d %b %H:%M:%S}",
+        dateformat.format(at, pgettext("day and time", "d M H:i:s")),
     )

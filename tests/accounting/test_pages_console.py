@@ -217,7 +217,7 @@ def test_activity_names_actor_and_reason(desk: Client) -> None:
     assert "nlp/default" in page
     assert "train" not in page
     assert "root" in page
-    assert "memory mib 40960" in page
+    assert "memory (MiB) 40960" in page
 
 
 def test_what_does_not_exist_is_not_found(desk: Client) -> None:
