@@ -6,6 +6,9 @@ from django.urls import path
 from django.views.i18n import set_language
 
 from accounting.pages import (
+    doctor,
+    budget_form,
+    budgets,
     login,
     overview,
     pending,
@@ -38,6 +41,10 @@ urlpatterns = [
     path("quotas/as-of", quota_past.quotas_as_of, name="quotas-as-of"),
     path("quotas/new", quota_form.quota_new, name="quota-new"),
     path("quotas/<int:quota_id>", quota_form.quota_edit, name="quota-edit"),
+    path("budgets", budgets.budgets, name="budgets"),
+    path("budgets/new", budget_form.budget_new, name="budget-new"),
+    path("budgets/<int:budget_id>", budgets.budget, name="budget"),
+    path("budgets/<int:budget_id>/change", budget_form.budget_edit, name="budget-edit"),
     path("namespaces/<str:name>", tenancy.namespace, name="namespace"),
     path("tenants/<slug:name>", tenancy.tenant, name="tenant"),
     path("usage", usage.usage, name="usage"),
@@ -45,6 +52,7 @@ urlpatterns = [
     path("idle", waste.waste, name="idle"),
     path("findings", records.findings, name="findings"),
     path("health", records.health_page, name="health"),
+    path("connect", doctor.connect, name="connect"),
     path("settings", records.settings_page, name="settings"),
     path("activity", records.changes, name="activity"),
     path("tokens", tokens.own_tokens, name="tokens"),

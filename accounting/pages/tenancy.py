@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Namespace, Tenant
-from accounting.pages import charts
+from accounting.pages import budgets, charts
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, native_beside, pods, quota_bars, usage_report
 from accounting.services import standing
@@ -37,7 +37,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
             "tenants": _tenants(view, reach),
         }
 
-    return live_page(request, "quotas", view, content, title="Quotas", nav="quotas")
+    return live_page(request, "quotas", view, content, title=_("Quotas"), nav="quotas")
 
 
 @console
@@ -64,6 +64,7 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
             "count": count,
             "denied": pods.denied(reach, namespace=name),
             "chart": charts.week_of(ledger.database_time(), {name}),
+            **budgets.of_scope(view, reach, namespace=name),
         }
 
     return live_page(request, "namespace", view, content, title=name, nav="quotas")
@@ -89,6 +90,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
             "member_bars": [bar for bar in bars if bar.scope_kind == "namespace" and bar.scope in members],
             "members": sorted(members),
             "chart": charts.week_of(ledger.database_time(), usage_report.below(view, name)),
+            **budgets.of_scope(view, reach, tenant=name),
         }
 
     return live_page(request, "tenant", view, content, title=name, nav="quotas")

@@ -89,9 +89,12 @@ class Hours:
         return (one for one in _of(pieces, names) if period.since <= one.start < period.until)
 
 
-def hours(periods: Sequence[Period], table: Iterable[PriceRow], stamp: datetime | None, *, fresh_s: int = 0) -> Hours:
-    """What these periods ask for. stamp: when hours were last summed up. fresh_s: a little older sums will do."""
-    end = (stamp or ledger.database_time()).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+def hours(
+    periods: Sequence[Period], table: Iterable[PriceRow], at: datetime, stamp: datetime | None, *, fresh_s: int = 0
+) -> Hours:
+    """What these periods ask for, up to a time. stamp: when hours were last summed up. fresh_s: older sums will
+    do."""
+    end = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     over = [one for one in periods if one.until <= end]
     cuts = _price_starts(table)
     recent = {end - n * DAY for n in range(budgets.DAYS + 1)}

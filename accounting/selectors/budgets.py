@@ -50,6 +50,11 @@ class Burn:
         return self.unit != HOURS
 
     @property
+    def currency(self) -> str:
+        """Of money; empty for device hours."""
+        return self.unit if self.money else ""
+
+    @property
     def left(self) -> Fraction:
         """What may still be used."""
         return max(Fraction(), self.limit - self.used)
@@ -89,6 +94,35 @@ class Burn:
             None if n is None else self.at + n * HOUR for n in (found.earliest, found.likely, found.latest)
         )
         return first, likely, last
+
+    @property
+    def drawn(self) -> Bar:
+        """Used, what is to come at the mean of the last days, and what is over, to scale."""
+        used, limit = float(self.used), float(self.limit)
+        ahead = max(self.end.middle, used) if self.end else used
+        scale = max(limit, ahead) or 1.0
+        edges = (
+            ("solid", 0.0, min(used, limit)),
+            ("claimed", used, min(ahead, limit)),
+            ("over", limit, used),
+            ("beyond", max(used, limit), ahead),
+        )
+        return Bar(
+            tuple((kind, _per_cent(at, scale), _per_cent(to - at, scale)) for kind, at, to in edges if to > at),
+            _per_cent(limit, scale),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """pieces: (kind, x, width); limit_x: where the budget ends. In per cent of the drawing's width."""
+
+    pieces: tuple[tuple[str, str, str], ...]
+    limit_x: str
+
+
+def _per_cent(amount: float, scale: float) -> str:
+    return f"{amount * 100 / scale:.2f}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +197,10 @@ def of_rows(view: View, rows: Sequence[Budget], reach: Reach, *, fresh_s: int = 
     if not rows:
         return []
     stamp = usage_report.summed_at()
-    periods = [period_now(row, stamp) for row in rows]
+    at = stamp or ledger.database_time()
+    periods = [period_now(row, at) for row in rows]
     table = usage_report.price_rows()
-    hours = budget_hours.hours(periods, table, stamp, fresh_s=fresh_s)
+    hours = budget_hours.hours(periods, table, at, stamp, fresh_s=fresh_s)
     return [
         _standing(view, row, period, hours, table, may_set(row, reach))
         for row, period in zip(rows, periods, strict=True)

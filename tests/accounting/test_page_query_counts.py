@@ -3,6 +3,8 @@ that needs it. None may take 20."""
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -10,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounting import ledger, models
-from accounting.services import rollups
+from accounting.services import budgets, rollups
 from hami_platform import env
 from tests.accounting import rows
 from tests.accounting.test_pages_console import busy
@@ -28,8 +30,10 @@ COUNTS = {
     "pods": 10,
     "pod": 15,
     "quotas": 7,
-    "namespace": 13,
-    "tenant": 12,
+    "budgets": 13,
+    "budget": 15,
+    "namespace": 19,
+    "tenant": 18,
     "usage": 11,
     "fragmentation": 7,
     "idle": 10,
@@ -49,9 +53,13 @@ def test_a_page_takes_as_many_statements_as_is_written_here(client: Client, page
     for n in range(2, 6):
         rows.node(f"n{n}", count=4)
         rows.pod(f"more{n}", node=f"n{n}", shares=[rows.Given(f"GPU-n{n}-{m}") for m in range(4)])
+    for scope in ({"namespace": "nlp"}, {"tenant": "labs"}):
+        plan = budgets.Plan(device_hours=100, amount=Decimal(100), currency="EUR")
+        budgets.budget_set(**scope, plan=plan, reason="test")
     rollups.hours_rollup()
     ledger._clusters[env.current().cluster] = ledger.cluster_id()  # a test's transaction does not keep it
-    address = reverse(f"console:{page}", args=[ARGUMENTS[page]] if page in ARGUMENTS else [])
+    arguments = ARGUMENTS | {"budget": models.Budget.objects.get(tenant__name="labs").pk}
+    address = reverse(f"console:{page}", args=[arguments[page]] if page in arguments else [])
     assert client.get(address).status_code == 200
     with CaptureQueriesContext(connection) as caught:
         client.get(address)

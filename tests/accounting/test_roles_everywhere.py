@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver
 from accounting import ledger, models, urls
 from accounting.admin.console import site
 from accounting.api import urls as api_urls
-from accounting.services import findings, holds, namespaces, people, quotas, tenants
+from accounting.services import budgets, findings, holds, namespaces, people, quotas, tenants
 from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 
@@ -27,9 +27,12 @@ SECRET = "alpha"
 PARAMETERS: dict[str, dict[str, Any]] = {
     "api": {
         "uid": "uid-alpha-pod", "quota_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "hold_id": 1, "key": "0" * 15,
-        "price_id": 1, "trace_id": 1,
+        "price_id": 1, "trace_id": 1, "budget_id": 1,
     },
-    "page": {"key": "uid-alpha-pod", "quota_id": 1, "trace_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "secret": "x"},
+    "page": {
+        "key": "uid-alpha-pod", "quota_id": 1, "trace_id": 1, "name": "alpha", "uuid": "GPU-n1-0", "secret": "x",
+        "budget_id": 1,
+    },
 }  # fmt: skip
 OWN = {"nodes/<str:name>": "nodes/n1", "v1/nodes/<str:name>": "v1/nodes/n1"}
 """Where a parameter names what everybody with a role may see."""
@@ -56,6 +59,8 @@ def two_tenants() -> None:
         rows.pod(f"{name}-waits", namespace=name, state="waiting", shares=())
         quotas.quota_set(namespace=name, limits=Limits(memory_mib=40960), **why)
         quotas.quota_set(tenant=name, limits=Limits(devices=40), **why)
+        budgets.budget_set(namespace=name, plan=budgets.Plan(device_hours=40), **why)
+        budgets.budget_set(tenant=name, plan=budgets.Plan(device_hours=40), **why)
     holds.hold_add(
         node="n1", vendor=rows.VENDOR, uuid="GPU-n1-1", amounts=holds.Amounts(memory_mib=10), reason="maintenance"
     )
@@ -111,6 +116,8 @@ def _filled(text: str, values: dict[str, Any]) -> str:
 def api() -> list[tuple[str, str, Any]]:
     ours = models.Quota.objects.get(namespace__name="alpha").pk
     PARAMETERS["api"]["quota_id"] = PARAMETERS["page"]["quota_id"] = ours
+    planned = models.Budget.objects.get(namespace__name="alpha").pk
+    PARAMETERS["api"]["budget_id"] = PARAMETERS["page"]["budget_id"] = planned
     PARAMETERS["api"]["hold_id"] = models.Hold.objects.get().pk
     PARAMETERS["api"]["trace_id"] = PARAMETERS["page"]["trace_id"] = models.Trace.objects.get().pk
     return list(addresses(api_urls.urlpatterns, "api"))
@@ -156,12 +163,19 @@ def test_no_page_tells_of_another_tenant(who: str) -> None:
 
 def test_items_of_another_tenant_are_not_there() -> None:
     client = person("lead")
-    items = ("v1/pods/", "v1/quotas/", "v1/namespaces/", "v1/tenants/")
+    items = ("v1/pods/", "v1/quotas/", "v1/namespaces/", "v1/tenants/", "v1/budgets/")
     asked = [path for _, path, _ in api() if path.startswith(items)]
-    assert len(asked) == 5
+    assert len(asked) == 8
     for path in asked:
         assert client.get(f"/api/{path}").status_code in (403, 404), path
-    for path in ("pods/uid-alpha-pod", "namespaces/alpha", "tenants/alpha", "quotas/new?namespace=alpha", "findings"):
+    for path in (
+        "pods/uid-alpha-pod",
+        "namespaces/alpha",
+        "tenants/alpha",
+        "quotas/new?namespace=alpha",
+        "budgets/new?scope=namespace:alpha",
+        "findings",
+    ):
         assert client.get(f"/{path}").status_code in (403, 404), path
 
 
