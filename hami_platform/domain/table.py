@@ -94,7 +94,9 @@ class _Values(ValuesView[V]):
     _mapping: Table[Any, V]
 
     def __iter__(self) -> Iterator[V]:
-        return chain.from_iterable(bucket.values() for bucket in self._mapping._buckets)
+        if not self._mapping._count:
+            return iter(())  # of holds and limits there are often none, and each decision asks
+        return chain.from_iterable(bucket.values() for bucket in self._mapping._buckets if bucket)
 
 
 class _Items(ItemsView[K, V]):
@@ -103,7 +105,9 @@ class _Items(ItemsView[K, V]):
     _mapping: Table[K, V]
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
-        return chain.from_iterable(bucket.items() for bucket in self._mapping._buckets)
+        if not self._mapping._count:
+            return iter(())
+        return chain.from_iterable(bucket.items() for bucket in self._mapping._buckets if bucket)
 
 
 _NONE: dict[Any, Any] = {}
