@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.admin import SimpleHistoryAdmin
 
 from accounting import ledger
-from accounting.selectors import access
+from accounting.selectors import access, words
 from accounting.services.errors import InvalidInput
 
 COUNTED = 10_000
@@ -113,6 +113,27 @@ class ReadAdmin(admin.ModelAdmin):
     paginator = BoundedPaginator
     list_per_page = 50
     actions: Any = ()
+    told: tuple[str, ...] = ()
+    """Columns whose words or sentences are shown in the reader's language."""
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """As usual, told."""
+        return self._told(super().get_list_display(request))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """As usual, told."""
+        return self._told(super().get_fields(request, obj))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """As usual, told."""
+        return self._told((*super().get_readonly_fields(request, obj), *self.told))
+
+    def _told(self, names: Any) -> list[Any]:
+        return list(dict.fromkeys(self._columns.get(name, name) for name in names))
+
+    @cached_property
+    def _columns(self) -> dict[Any, Callable[[Model], str]]:
+        return {name: _told_column(self.model, name) for name in self.told}
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return access.reach_for(request).everything
@@ -128,6 +149,14 @@ class ReadAdmin(admin.ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+def _told_column(model: type[Model], name: str) -> Callable[[Model], str]:
+    @admin.display(description=model._meta.get_field(name).verbose_name, ordering=name)  # type: ignore[union-attr]
+    def shown(row: Model) -> str:
+        return words.told(getattr(row, name))
+
+    return shown
 
 
 class LedgerAdmin(ReadAdmin):

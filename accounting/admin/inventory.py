@@ -21,6 +21,7 @@ from accounting.services import devices, holds
 class NodeAdmin(ReadAdmin):
     """Nodes that have, or had, devices."""
 
+    told = ("problem", "accounting_unknown")
     list_display = ("name", "agent", "retired", "unschedulable", "problem", "accounting_unknown")
     list_filter = ("retired", "unschedulable")
     search_fields = ("name", "uid")

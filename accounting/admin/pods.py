@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from accounting import ledger, live_view
 from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, held_text, reason_of, site, told
 from accounting.models import NodeLock, Pod, PodState, Refusal, Share
-from accounting.selectors import access
+from accounting.selectors import access, words
 from accounting.services import releases
 from accounting.services.errors import InvalidInput
 
@@ -71,10 +71,8 @@ class PodAdmin(ReadAdmin):
         """Why `/filter` refused it last."""
         if row.state == PodState.ENDED or not row.uid:
             return ""
-        return (
-            Refusal.objects.filter(cluster=row.cluster_id, pod_uid=row.uid).values_list("summary", flat=True).first()
-            or ""
-        )
+        refusals = Refusal.objects.filter(cluster=row.cluster_id, pod_uid=row.uid)
+        return words.told(refusals.values_list("summary", flat=True).first() or "")
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Who may release."""

@@ -21,6 +21,7 @@ class JournalAdmin(ReadAdmin):
     """Every change of the ledger, newest first."""
 
     ordering = ("-revision", "-seq")
+    told = ("kind",)
     list_display = ("revision", "at", "kind", "key", "cause", "actor", "values")
     list_filter = ("kind", "cause")
     search_fields = ("key", "actor", "cause")
@@ -30,6 +31,7 @@ class JournalAdmin(ReadAdmin):
 class TraceAdmin(ReadAdmin):
     """Decisions about pods, with their reasons."""
 
+    told = ("verdict", "summary")
     list_display = ("last_at", "namespace", "pod_name", "verdict", "reason", "summary", "times")
     list_filter = ("verdict", "reason")
     search_fields = ("namespace", "pod_name", "pod_uid")
@@ -39,6 +41,7 @@ class TraceAdmin(ReadAdmin):
 class DeniedAskAdmin(ReadAdmin):
     """Pods that admission denied for quota; they do not exist."""
 
+    told = ("message",)
     list_display = ("last_at", "namespace", "owner", "message", "times")
     search_fields = ("namespace", "owner")
 
@@ -49,6 +52,7 @@ class FindingAdmin(ReadAdmin):
 
     action_form = ReasonActionForm
     actions = ("settle",)
+    told = ("message", "repair")
     list_display = ("last_seen_at", "kind", "subject", "message", "mends", "repaired_at", "repair")
     list_filter = ("kind", ("repaired_at", admin.EmptyFieldListFilter))
     search_fields = ("subject", "message")

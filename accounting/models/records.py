@@ -46,7 +46,7 @@ class Trace(models.Model):
         indexes = (models.Index(fields=("cluster", "namespace", "pod_name"), name="trace_by_name"),)
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod_name} {self.verdict}: {self.summary}"
+        return f"{self.namespace}/{self.pod_name} · {self.last_at:%Y-%m-%d %H:%M:%S}"
 
 
 class DeniedAsk(models.Model):
@@ -69,7 +69,7 @@ class DeniedAsk(models.Model):
         constraints = (models.UniqueConstraint(fields=("cluster", "namespace", "owner"), name="denied_ask_once"),)
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.owner}: {self.message}"
+        return f"{self.namespace}/{self.owner}"
 
 
 class Finding(models.Model):
