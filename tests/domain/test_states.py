@@ -12,7 +12,7 @@ from hami_platform.domain.devices import Held
 from hami_platform.domain.nodes import NodeState
 from hami_platform.domain.quota import Amounts, Headroom, Limits
 from hami_platform.domain.requests import PodRequest
-from hami_platform.domain.states import FEW, MEMOS_KEPT, STALE_MOST, Ranking, States
+from hami_platform.domain.states import FEW, MEMOS_KEPT, STALE_MOST, STEPS_KEPT, Ranking, States
 from tests import builders
 from tests.builders import ask, pod
 
@@ -98,3 +98,44 @@ def test_memory_is_bounded() -> None:
     assert states.memo(2 * MEMOS_KEPT - 1) == {"a": 2 * MEMOS_KEPT - 1}
     left = states.replaced({f"n{i}": node(f"n{i}", 0) for i in range(STALE_MOST + 1)})
     assert left.memo(2 * MEMOS_KEPT - 1) == {}
+
+
+@given(st.lists(changes, max_size=6), st.data())
+def test_all_that_changed_since_earlier_states_is_named(
+    taken: list[dict[str, int | None]], data: st.DataObject
+) -> None:
+    line = [States()]
+    for changed in taken:
+        line.append(
+            line[-1].replaced({name: None if mib is None else node(name, mib) for name, mib in changed.items()})
+        )
+    before = data.draw(st.sampled_from(line))
+
+    names = line[-1].changed_since(before)
+
+    assert names is not None
+    assert {name for name in NAMES if line[-1].get(name) is not before.get(name)} <= names
+
+
+def test_what_changed_since_long_ago_or_elsewhere_is_not_known() -> None:
+    first = last = States()
+    for _ in range(STEPS_KEPT):
+        last = last.replaced({"a": node("a", 0)})
+    twin = first.replaced({"b": node("b", 0)})
+
+    assert last.changed_since(first) is None
+    assert last.changed_since(twin) is None
+    assert last.changed_since(last) == frozenset()
+
+
+def test_a_ranking_shares_what_did_not_change() -> None:
+    known = States({name: node(name, 0) for name in NAMES})
+    ranking = Ranking().updated(known, known, judged)
+    known = known.replaced({"a": node("a", 1000)})
+
+    later = ranking.updated(known, ["a"], judged)
+
+    assert (later.members, later.hopeless) == (ranking.members, ranking.hopeless)
+    assert later.members is ranking.members
+    assert later.hopeless is ranking.hopeless
+    assert later.updated(known, ["a"], judged) is later
