@@ -66,7 +66,18 @@ def signed_in(sender: Any, request: Any, user: Any, **details: Any) -> None:
     signed = details.get("sociallogin")
     backend = str(getattr(user, "backend", "")).rpartition(".")[2]
     how = f"provider {signed.account.provider}" if signed is not None else backend or "password"
+    how = _with_factor(request, how)
     record(AccessRecord.Kind.SIGNED_IN, who=user.get_username(), how=how, address=_address(request))
+
+
+def _with_factor(request: Any, how: str) -> str:
+    """Also by which second factor, as django-allauth keeps it in the session; a passkey may have been the only one."""
+    session = getattr(request, "session", None) or {}
+    for one in session.get("account_authentication_methods", ()):
+        if one.get("method") == "mfa":
+            kind = "passkey" if one.get("type") == "webauthn" else str(one.get("type"))
+            return kind if one.get("passwordless") else f"{how} and {kind}"
+    return how
 
 
 def signed_out(sender: Any, request: Any, user: Any, **_: Any) -> None:

@@ -102,7 +102,7 @@ class _Taken:
 def replayed(trace: Trace, view: View) -> Replay:
     """Take the decision again. view: the ledger as it is now, to say what has changed since."""
     if not trace.inputs_hash:
-        return Replay(Outcome.UNKNOWN, unknown=Unknown(trace.detail.get("not_kept", Unknown.NOTHING)))
+        return Replay(Outcome.UNKNOWN, unknown=Unknown(trace.detail.get("not_kept", Unknown.FORMAT)))
     hour = kept_inputs.hour_of(trace.last_at)
     if not kept_inputs.hour_exists(trace.cluster_id, hour):
         return Replay(Outcome.UNKNOWN, unknown=Unknown.DROPPED)

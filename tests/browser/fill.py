@@ -26,6 +26,7 @@ def everything() -> None:
     models.User.objects.create_superuser("root", password=PASSWORD)
     models.User.objects.create_user("ann", password=PASSWORD)
     models.User.objects.create_user("eve", password=PASSWORD)
+    models.User.objects.create_user("kay", password=PASSWORD)
     for n in range(1, 6):
         rows.node(f"n{n}", count=8)
     rows.node(
@@ -38,7 +39,8 @@ def everything() -> None:
     tenants.tenant_save(name="spare", **WHY)
     namespaces.namespace_save(name="edge", tenant="spare", **WHY)
     quotas.quota_set(tenant="spare", limits=Limits(devices=8), **WHY)
-    people.role_grant(role="member", user="ann", namespace="nlp", **WHY)
+    for person in ("ann", "kay"):
+        people.role_grant(role="member", user=person, namespace="nlp", **WHY)
     rows.pod("train", shares=[Given(memory_mib=8192), Given(memory_mib=12000, kind="init", container="load")])
     for name in ("shop", "till"):
         rows.pod(name, namespace="edge", node="n5", shares=[Given(f"GPU-n5-{n}", 2048) for n in range(2)])

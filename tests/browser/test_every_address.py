@@ -38,6 +38,9 @@ NOT_VISITED = {
     "admin:password_change_done": "follows a changed password",
     "admin:auth_user_password_change": "accounts are ours",
     "admin:accounting_quota_process_import": "follows an import that was looked at",
+    "mfa_add_webauthn": "asks anew who it is, five minutes after signing in",
+    "mfa_activate_totp": "the same",
+    "mfa_generate_recovery_codes": "the same",
     "console:quota-new": "linked where a scope has no quota yet",
 }
 ROWLESS = ("nativequota", "nodelock", "idempotencykey", "group", "apitoken", "accessrecord", "finding")
