@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from django.core import management
 
+from tests import pinned
 from tests.deploy import manifests
 from tests.deploy.manifests import DEPLOY, ROOT
 
@@ -24,18 +24,6 @@ COMMANDS = {
     for one in manifests.containers(work)
     if one["image"] == "hami-platform"
 }
-BLOCKED = """
-import os, sys
-
-class Blocked:
-    names = frozenset(os.environ["BLOCKED"].split())
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.names:
-            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
-
-sys.meta_path.insert(0, Blocked())
-"""
 
 
 def copied() -> list[str]:
@@ -63,18 +51,6 @@ def test_every_command_of_a_container_is_one_of_the_image() -> None:
                 raise AssertionError(f"what does {command} start?")
 
 
-def plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def only_for_development() -> set[str]:
-    """Modules that no package of the image provides."""
-    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    kept = {plain(name) for name in pinned}
-    found = importlib.metadata.packages_distributions().items()
-    return {module for module, owners in found if not kept & {plain(owner) for owner in owners}}
-
-
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the image's is filled with."""
@@ -86,9 +62,6 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, folder / one, ignore=ignored)
         else:
             shutil.copy(source, folder / one)
-    blocker = folder.with_name("blocker")
-    blocker.mkdir()
-    (blocker / "sitecustomize.py").write_text(BLOCKED)
     return folder
 
 
@@ -114,10 +87,9 @@ def test_what_is_not_pinned_for_the_image_cannot_be_imported_there(image: Path, 
 
 def in_image(image: Path, state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
+        **pinned.environ(state / "pinned"),
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(image.with_name("blocker")),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "BLOCKED": " ".join(only_for_development()),
         "DJANGO_SETTINGS_MODULE": "hami_platform.settings",
         "HAMI_STATE_DIR": str(state),
     }

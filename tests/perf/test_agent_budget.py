@@ -20,6 +20,7 @@ import pytest
 from deviceplugin import region_layout
 from hami_platform.kube import calls
 from hami_platform.simulator.apiserver import ApiServer
+from tests import pinned
 from tests.deviceplugin import nvml_stub, regions
 from tests.deviceplugin.builders import GPU_A, GPU_B, NODE, row
 from tests.deviceplugin.process import Rig, until
@@ -29,7 +30,7 @@ from tests.deviceplugin.web import Web
 
 START_S = 2.0
 ALLOCATE_P50_MS = 50.0
-RSS_MIB = 80.0
+RSS_MIB = 80_000_000 / (1 << 20)
 STAYING = 20
 IDLE_CORE_PERCENT = 1.0
 CARDS, SHARES = 8, 10
@@ -73,7 +74,7 @@ def allocate_s(rig: Rig, kubelet: StubKubelet, number: int) -> float:
 def test_the_agent_keeps_its_budgets(node: tuple[Rig, StubKubelet], quick: bool) -> None:
     rig, kubelet = node
     start = time.perf_counter()
-    rig.start(HAMI_LOG_LEVEL="error")
+    rig.start(HAMI_LOG_LEVEL="error", **pinned.environ(rig.folder / "pinned"))
     kubelet.wait(lambda k: k.lists)
     start_s = time.perf_counter() - start
     until(rig.lease)
@@ -137,6 +138,7 @@ def test_watching_eighty_shares_costs_little(node: tuple[Rig, StubKubelet], quic
         port = free.getsockname()[1]
     rig.start(
         **nvml_stub.environ(scenario),
+        **pinned.environ(rig.folder / "pinned"),
         HAMI_INVENTORY_FILE="",
         HAMI_LOG_LEVEL="error",
         HAMI_LIMIT_MODE="count",
