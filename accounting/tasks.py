@@ -18,6 +18,7 @@ from django.db import InterfaceError, OperationalError, connection
 from accounting import ledger
 from accounting.services import (
     audit,
+    examinations,
     finding_events,
     flights,
     leases,
@@ -128,6 +129,12 @@ def notify() -> None:
 
 
 @shared_task
+def examine() -> None:
+    """Look at cluster and platform, if a person has asked for it."""
+    _alone("examination", examinations.LONGEST_S, lambda: examinations.examination_run(cluster_api))
+
+
+@shared_task
 def expire_old() -> None:
     """Drop what retention says."""
     _alone("retention", 600, retention.retention_run)
@@ -153,5 +160,6 @@ BEAT_SCHEDULE = {
     "self_audit": _every(self_audit, 60),
     "findings": _every(findings, 5),
     "notify": _every(notify, 30),
+    "examine": _every(examine, 5),
     "expire_old": _every(expire_old, 3600),
 }

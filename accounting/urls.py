@@ -6,9 +6,9 @@ from django.urls import path
 from django.views.i18n import set_language
 
 from accounting.pages import (
-    doctor,
     budget_form,
     budgets,
+    doctor,
     login,
     overview,
     pending,

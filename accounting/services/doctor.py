@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from accounting.services import doctor_cluster, doctor_platform
 from accounting.services.doctor_cluster import BAD, GOOD, ODD, UNKNOWN, Finding
@@ -74,11 +74,20 @@ PLATFORM: Mapping[str, Callable[[], Finding]] = {
 }
 
 
-def examine(api: ports.Api, *, config: DeviceConfig, now_s: float) -> list[Check]:
+Told = Callable[[str, int], None]
+"""Hears what is looked at now, and how many looks are done."""
+
+
+def examine(
+    api: ports.Api, *, config: DeviceConfig, now_s: float, told: Told = lambda _step, _done: None
+) -> list[Check]:
     """Every check, in the order in which one depends on another. Never raises for what is away."""
-    facts = read(api, config=config, now_s=now_s)
+    facts = read(api, config=config, now_s=now_s, told=told)
     found = [Check(name, *_tried(lambda look=look: look(facts))) for name, look in CLUSTER.items()]  # type: ignore[misc]
-    return found + [Check(name, *_tried(look)) for name, look in PLATFORM.items()]
+    for done, (name, look) in enumerate(PLATFORM.items(), len(_READ) + 1 + len(CLUSTER)):
+        told(name, done)
+        found.append(Check(name, *_tried(look)))
+    return found
 
 
 def _tried(look: Callable[[], Finding]) -> Finding:
@@ -89,16 +98,18 @@ def _tried(look: Callable[[], Finding]) -> Finding:
         return UNKNOWN, f"the check failed: {type(fault).__name__}: {fault}", ""
 
 
-def read(api: ports.Api, *, config: DeviceConfig, now_s: float) -> Facts:
+def read(api: ports.Api, *, config: DeviceConfig, now_s: float, told: Told = lambda _step, _done: None) -> Facts:
     """Ask the API server for all that the checks look at: reads, and questions about one's own rights."""
     facts = Facts(config, now_s)
-    for name, path in _READ.items():
+    for done, (name, path) in enumerate(_READ.items()):
+        told(name.replace("_", " "), done)
         try:
             answer: dict[str, Any] = api.send(calls.KubeCall("GET", path, dict))
         except errors.KubeError as fault:
             facts.unread[name] = str(fault)
         else:
             setattr(facts, name, answer if name == "version" else answer.get("items") or ())
+    told("rights", len(_READ))
     facts.allowed = _allowed(api, facts)
     return facts
 
@@ -113,6 +124,9 @@ _READ = {
     "daemon_sets": "/apis/apps/v1/daemonsets",
     "node_leases": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
 }
+
+LOOKS: Final = len(_READ) + 1 + len(CLUSTER) + len(PLATFORM)
+"""Reads, the question about rights, and checks."""
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
