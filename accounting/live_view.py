@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from django.db import InterfaceError, InternalError, OperationalError
@@ -37,6 +39,7 @@ class LiveView:
         self._cluster = cluster
         self._mutex = threading.Lock()
         self._view = View()
+        self._kept = 0
 
     @property
     def now(self) -> View:
@@ -98,15 +101,23 @@ class LiveView:
             return self._lost(base)
         if not news.keys:
             return base
-        return base.fold(loading.changed(self._cluster, news.keys, news.last))
+        folded = base.fold(loading.changed(self._cluster, news.keys, news.last))
+        self._keep(folded)
+        return folded
 
     def _load(self) -> View:
-        with ledger.snapshot():
+        with ledger.snapshot(), _no_collector():
             loaded = View().fold(loading.everything(self._cluster))
-        if len(loaded.pods) + len(loaded.nodes) > LARGE:
-            gc.collect()
-            gc.freeze()
+        self._kept = 0
+        self._keep(loaded)
         return loaded
+
+    def _keep(self, view: View) -> None:
+        """Keep a View that has become large from the garbage collector, and again when it has grown by half."""
+        size = len(view.pods) + len(view.nodes)
+        if size > LARGE and size > self._kept * 3 // 2:
+            self._kept = size
+            gc.freeze()
 
     def _news(self, folded: ClockRow) -> _News | None:
         """Rows after the folded revision; None when that revision is not in the Journal any more, or is another one."""
@@ -132,6 +143,18 @@ class LiveView:
                 if Clock.objects.get(pk=entry.clock.pk).incarnation == clock.incarnation:
                     ledger.incarnation_draw(entry)
         return self._load()
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Rows by the thousand become values that all stay: the collector would look through them again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 _views: dict[int, LiveView] = {}

@@ -5,10 +5,13 @@ It must not decide anything. Only columns that a View needs are read, as tuples:
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
+
+from django.db.models import ExpressionWrapper, F, TextField
 
 from accounting import loading_rules, statements
 from accounting.models import (
@@ -75,7 +78,7 @@ def _named(read: Any, model: Any, cluster: int, keys: set[Any], column: str = "p
     """The rows of these keys, None for those that are gone. No query where nothing is named."""
     if not keys:
         return {}
-    found = read(model.objects.filter(**{"cluster": cluster, f"{column}__in": keys}))
+    found = read(model.objects.filter(**{"cluster": cluster, f"{column}__among": keys}))
     return {key: found.get(key) for key in keys}
 
 
@@ -87,11 +90,12 @@ def clock_row(cluster: int) -> rows.ClockRow:
 def _nodes(query: Any) -> dict[str, rows.NodeRow]:
     nodes = list(
         query.values_list(
-            "pk", "name", "retired", "agent", "accounting_unknown", "pair_scores", "labelled", "gone_vendors"
+            *("pk", "name", "retired", "agent", "accounting_unknown"),
+            *(_text(name) for name in ("pair_scores", "labelled", "gone_vendors")),
         ).order_by()
     )
     by_node: dict[int, list[devices.Device]] = defaultdict(list)
-    gone = {pk: set(vendors) for pk, *_, vendors in nodes if vendors}
+    gone = {pk: found for pk, *_, vendors in nodes if (found := _words.of(vendors))}
     for pk, device in _devices([pk for pk, *_ in nodes]):
         if device.vendor not in gone.get(pk, ()):
             by_node[pk].append(device)
@@ -102,8 +106,8 @@ def _nodes(query: Any) -> dict[str, rows.NodeRow]:
             retired,
             agent,
             unknown,
-            {(a, b): score for a, b, score in pairs},
-            frozenset(labelled),
+            _pair_scores.of(pairs),
+            _words.of(labelled),
         )
         for pk, name, retired, agent, unknown, pairs, labelled, _ in nodes
     }
@@ -111,16 +115,22 @@ def _nodes(query: Any) -> dict[str, rows.NodeRow]:
 
 def _devices(nodes: list[int]) -> Iterable[tuple[int, devices.Device]]:
     """(node, device) of each registered device without conflict."""
-    found = Device.objects.filter(node__in=nodes, registered=True, conflict=False).order_by()
+    found = Device.objects.filter(node__pk__among=nodes, registered=True, conflict=False).order_by()
     plain = ("uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy")
-    others = ("node_id", "mig_profiles", "custom", "cordoned", "cordoned_on_node", "reserved_mib")
-    for row in found.values(*plain, *others):
-        node, on_node = row.pop("node_id"), row.pop("cordoned_on_node")
-        row["cordoned"] = row["cordoned"] or on_node
-        row["mig_profiles"] = tuple(map(mig_profile, row["mig_profiles"]))
-        row |= {name: sys.intern(row[name]) for name in ("uuid", "vendor", "model", "mode")}
-        row["custom"] = tuple(sorted(row["custom"].items()))
-        yield node, devices.Device(**row)
+    rows_ = found.values_list("node_id", *plain, *map(_text, ("mig_profiles", "custom")), *_DEVICE_FLAGS)
+    same = sys.intern
+    for node, uuid, index, vendor, model, *amounts, mode, healthy, mig, custom, cordoned, on_node, reserved in rows_:
+        memory_mib, cores, slots, numa = amounts
+        yield (
+            node,
+            devices.Device(
+                *(same(uuid), index, same(vendor), same(model), memory_mib, cores, slots, numa, same(mode), healthy),
+                _profiles.of(mig), cordoned or on_node, reserved, _customs.of(custom),
+            ),
+        )  # fmt: skip
+
+
+_DEVICE_FLAGS = ("cordoned", "cordoned_on_node", "reserved_mib")
 
 
 def mig_profile(stored: Mapping[str, Any]) -> devices.MigProfile:
@@ -172,21 +182,30 @@ class _Same(Generic[T]):
         self._decode = decode
         self._known: dict[str, T] = {}
 
-    def of(self, stored: Any) -> T:
-        """What the stored form means. To be read only, like all that a View holds."""
-        key = repr(stored)
+    def of(self, stored: str) -> T:
+        """What the stored text means. To be read only, like all that a View holds."""
         try:
-            return self._known[key]
+            return self._known[stored]
         except KeyError:
-            value = self._decode(stored)
+            value = self._decode(json.loads(stored))
         if len(self._known) >= self.MOST:
             self._known = {}
-        self._known[key] = value
+        self._known[stored] = value
         return value
+
+
+def _text(column: str) -> ExpressionWrapper[Any]:
+    """A JSON column as it is stored: most are alike, so that decoding each of them would be most of the work."""
+    return ExpressionWrapper(F(column), output_field=TextField())
 
 
 _requests = _Same(pod_request.decode)
 _facts = _Same(pod_facts.decode)
+_charges = _Same(lambda stored: tuple(map(claim_charge, stored)))
+_words: _Same[frozenset[str]] = _Same(frozenset)
+_pair_scores = _Same(lambda stored: {(a, b): score for a, b, score in stored})
+_profiles = _Same(lambda stored: tuple(map(mig_profile, stored)))
+_customs = _Same(lambda stored: tuple(sorted(stored.items())))
 
 
 POD_COLUMNS = (
@@ -196,11 +215,11 @@ POD_COLUMNS = (
     "namespace",
     "name",
     "state",
-    "request",
+    _text("request"),
     "node",
     "aligned",
-    "facts",
-    "claim_charges",
+    _text("facts"),
+    _text("claim_charges"),
     "priority",
     "created_at",
     "gated",
@@ -217,7 +236,7 @@ POD_COLUMNS = (
 
 def pod_rows_of(ids: Iterable[int]) -> dict[int, rows.PodRow]:
     """The rows of these pods as they are now, also uncommitted by this thread; ended ones too."""
-    return _pods(Pod.objects.filter(pk__in=list(ids)))
+    return _pods(Pod.objects.filter(pk__among=list(ids)))
 
 
 def _pods(query: Any) -> dict[int, rows.PodRow]:
@@ -230,8 +249,10 @@ def _changed_pods(cluster: int, keys: set[int]) -> dict[int, rows.PodRow | None]
     """These pods and their shares by one statement, each pod's columns once for every share."""
     if not keys:
         return {}
-    few = len(keys) <= FEW
-    joined = _FEW_PODS.rows(cluster, *keys) if few else _with_shares(cluster, *keys)
+    if len(keys) <= FEW:
+        joined = _FEW_PODS.rows(cluster, *keys)
+    else:
+        joined = _with_shares(Pod.objects.filter(cluster=cluster, pk__among=list(keys)))
     found: dict[int, tuple[Any, ...]] = {}
     given: dict[int, list[devices.Share]] = defaultdict(list)
     for values in joined:
@@ -242,15 +263,15 @@ def _changed_pods(cluster: int, keys: set[int]) -> dict[int, rows.PodRow | None]
     return {pk: _pod(found[pk], given[pk]) if pk in found else None for pk in keys}
 
 
-def _with_shares(cluster: int, *keys: int) -> Any:
-    live = Pod.objects.filter(cluster=cluster, pk__in=keys).exclude(state=PodState.ENDED)
+def _with_shares(pods: Any) -> Any:
     shares = [f"shares__{column}" for column in SHARE_COLUMNS]
+    live = pods.exclude(state=PodState.ENDED)
     return live.order_by("shares__container_index", "shares__pk").values_list(*POD_COLUMNS, *shares)
 
 
 FEW = 8
 """Pods that change between two looks at the ledger: nearly always so few."""
-_FEW_PODS = statements.Query(_with_shares)
+_FEW_PODS = statements.Query(lambda cluster, *keys: _with_shares(Pod.objects.filter(cluster=cluster, pk__in=keys)))
 
 
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:
@@ -290,7 +311,7 @@ def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRo
         shares=tuple(shares),
         aligned=aligned,
         facts=_facts.of(facts),
-        claim_charges=tuple(map(claim_charge, charges)),
+        claim_charges=_charges.of(charges),
         priority=priority,
         created_at_s=created_at.timestamp() if created_at else 0.0,
         gated=gated,

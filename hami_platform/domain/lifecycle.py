@@ -176,7 +176,10 @@ def _remaining(
 
 def _on_device(by_container: Mapping[int, Sequence[devices.Share]], aligned: bool) -> devices.Held:
     sequence = [by_container[index] for index in sorted(by_container)]
-    slots, memory_mib, core_percent = walk((_kind(rows, aligned), _total(rows)) for rows in sequence)
+    if len(sequence) == 1:  # nearly always; what one container holds is its peak
+        slots, memory_mib, core_percent = _total(sequence[0])
+    else:
+        slots, memory_mib, core_percent = walk((_kind(rows, aligned), _total(rows)) for rows in sequence)
     # Placements are places, not amounts: an init and an app may use the same one after another.
     places = {share.mig for rows in sequence for share in rows if share.mig is not None}
     return devices.Held(slots, memory_mib, core_percent, tuple(sorted(places)))
@@ -186,8 +189,10 @@ def _kind(rows: Sequence[devices.Share], aligned: bool) -> devices.ContainerKind
     return rows[0].kind if aligned else devices.ContainerKind.APP
 
 
-def _total(rows: Sequence[devices.Share]) -> Vector:
+def _total(rows: Sequence[devices.Share]) -> tuple[int, int, int]:
     """One container's shares of one device add up: a MIG device may give it several instances."""
+    if len(rows) == 1:
+        return (1, rows[0].memory_mib, rows[0].core_percent)
     return (len(rows), sum(row.memory_mib for row in rows), sum(row.core_percent for row in rows))
 
 
