@@ -17,6 +17,7 @@ from accounting import ledger, live_view
 from accounting.services import (
     flights,
     leases,
+    lingering,
     native_quotas,
     nodes,
     observe,
@@ -37,6 +38,7 @@ RENEW_S = 4.0
 LEASES_TICK_S = 2.0
 WAKE_TICK_S = 1.0
 SETTLE_TICK_S = 5.0
+LINGER_TICK_S = 0.25
 TAKE_S = 0.2
 UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError)
 """What a database that is away looks like; leases are taken outside the ledger's transaction."""
@@ -91,9 +93,11 @@ class Term:
     def __init__(self, api: ports.Api, config: DeviceConfig, holder: str, epoch: int, stopped: threading.Event) -> None:
         self._api, self._config, self._holder, self._epoch, self._stopped = api, config, holder, epoch, stopped
         self._freed = wake.Freed()
+        self._lingering = lingering.Lingering()
         self._listed: set[str] = set()
         self._every = {
             self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S, self._settle: SETTLE_TICK_S,
+            self._lingered: LINGER_TICK_S,
         }  # fmt: skip
         self._due = dict.fromkeys(self._every, 0.0)
 
@@ -168,13 +172,22 @@ class Term:
             native_quotas.native_quota_gone(namespace=meta["namespace"], name=meta["name"], fence=self._epoch)
 
     def _pods(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
-        before = live_view.live().refresh() if complete else live_view.live().now
+        before = live_view.live().refresh()
         found = [seen.from_object(one, self._config) for one in objects]
-        observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office)
-        if complete:
-            reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
         gone = [one["metadata"]["uid"] for one in deleted]
+        if complete:
+            self._lingering.clear()
+            self._observe(found)
+            reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
+        else:
+            self._observe(self._lingering.now(before, found, time.monotonic()) + self._lingering.forgotten(gone))
         observe.pods_gone(gone, fence=self._epoch, between=self._keep_office)
+
+    def _lingered(self) -> None:
+        self._observe(self._lingering.due(time.monotonic()))
+
+    def _observe(self, found: list[seen.PodSeen]) -> None:
+        observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office)
 
 
 def take_office(holder: str) -> int | None:

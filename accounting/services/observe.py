@@ -217,7 +217,7 @@ def _on_node(entry: Entry, view: View, pod: Pod, seen: PodSeen, *, known: PodRow
         pod_rows.pod_move(entry, pod, PodState.BOUND, node=seen.node, lease_until=None, expired_node="")
     elif pod.node != seen.node:
         bindings.pod_put_on(entry, pod, seen.node)
-    if _started(seen) and any(lock.pod_uid == pod.uid for lock in view.locks.values()):
+    if seen.started and any(lock.pod_uid == pod.uid for lock in view.locks.values()):
         pod_rows.lock_drop(entry, pod)
     made = wire_texts.mig_made(pod.wire, seen.annotations)
     news: dict[str, object] = {} if made is None else {"wire": {**pod.wire, wire_texts.MIG: made}}
@@ -233,8 +233,3 @@ def _on_node(entry: Entry, view: View, pod: Pod, seen: PodSeen, *, known: PodRow
         entry.flush()
         usage.intervals_write(entry, pod)
     return True
-
-
-def _started(seen: PodSeen) -> bool:
-    """Whether any container, init included, has ever started: then Allocate is over for all of them."""
-    return any(fact.started or fact.state in ("running", "terminated") for fact in seen.facts.containers.values())

@@ -55,6 +55,11 @@ class PodSeen:
     def unbound(self) -> bool:
         return not self.node
 
+    @property
+    def started(self) -> bool:
+        """Whether any container, init included, has ever started: then Allocate is over for all of them."""
+        return any(fact.started or fact.state in ("running", "terminated") for fact in self.facts.containers.values())
+
 
 def from_object(pod: Mapping[str, Any], config: DeviceConfig) -> PodSeen:
     """Read a pod object. Never raises for what a user may have written: see `problem`."""
