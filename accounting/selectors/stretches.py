@@ -28,14 +28,16 @@ Kind = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """One device while its size stayed the same, and all that was held of it. slots: of each use, in their order. A
-    use's holder is (namespace, owner); its time may reach beyond the card's."""
+    """One device while its size stayed the same, and all that was held of it. A use's holder is (namespace, owner); its
+    time may reach beyond the card's. slots, pods (uids), names: of each use, in their order."""
 
     key: Key
     kind: Kind
     card: Card
     uses: tuple[Use, ...] = ()
     slots: tuple[int, ...] = ()
+    pods: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def us_of(at: datetime) -> int:
@@ -89,7 +91,15 @@ def _of(key: Key, cards: Iterable[tuple[Kind, Card]], uses: list[UsageInterval],
     )
     for kind, card in cards:
         if card.start_us < card.end_us:
-            yield Stretch(key, kind, card, values, tuple(one.slots for one in uses))
+            yield Stretch(
+                key,
+                kind,
+                card,
+                values,
+                slots=tuple(one.slots for one in uses),
+                pods=tuple(one.pod_uid for one in uses),
+                names=tuple(one.pod_name for one in uses),
+            )
 
 
 def _held_only(

@@ -28,7 +28,7 @@ from hami_platform.domain.view import View
 ROLLUP: Final = "rollup"
 """The periodic task that sums up hours."""
 BY: Final = ("tenant", "namespace", "owner", "model")
-AMOUNTS: Final = ("card_us", "memory_mib_s", "core_percent_s")
+AMOUNTS: Final = ("card_us", "memory_mib_s", "core_percent_s", "measured_us", "unused_us", "unbusy_us")
 Parts = tuple[str, ...]
 
 
@@ -49,19 +49,40 @@ class Scope:
 @dataclass(slots=True)
 class Line:
     """One holder. parts: (tenant), (namespace), (namespace, owner) or (vendor, model). card_us: microseconds of whole
-    devices. cents: by currency."""
+    devices. cents: by currency. measured_us: of card_us, while use was measured; unused_us: of that, held beyond what
+    was used; unbusy_us: of that, while the share's cores were idle. unused_cents: what the unused part costs.
+    """
 
     parts: Parts = ()
     card_us: int = 0
     memory_mib_s: int = 0
     core_percent_s: int = 0
+    measured_us: int = 0
+    unused_us: int = 0
+    unbusy_us: int = 0
     cents: dict[str, int] = field(default_factory=dict)
+    unused_cents: dict[str, int] = field(default_factory=dict)
     share_permille: int = 0
 
     @property
     def device_hours(self) -> Fraction:
         """Hours of whole devices."""
         return Fraction(self.card_us, cost.HOUR_US)
+
+    @property
+    def unused_hours(self) -> Fraction:
+        """Hours of whole devices that were held and, as was measured, not used."""
+        return Fraction(self.unused_us, cost.HOUR_US)
+
+    @property
+    def unbusy_hours(self) -> Fraction:
+        """Hours of whole devices while the shares' cores were measured idle."""
+        return Fraction(self.unbusy_us, cost.HOUR_US)
+
+    @property
+    def measured_permille(self) -> int | None:
+        """How much of the time was measured; None where nothing was held."""
+        return self.measured_us * 1000 // self.card_us if self.card_us else None
 
     def add(self, amounts: Mapping[str, Any]) -> None:
         """More of the holder's use."""
@@ -179,6 +200,7 @@ class _Book:
         self.view, self.by, self.shown = view, by, shown
         self.lines: dict[tuple[bool, Parts], Line] = defaultdict(Line)
         self.time: dict[str, dict[tuple[tuple[bool, Parts], int], int]] = defaultdict(lambda: defaultdict(int))
+        self.waste: dict[str, dict[tuple[tuple[bool, Parts], int], int]] = defaultdict(lambda: defaultdict(int))
         self.unpriced: set[str] = set()
         self.simulated = False
 
@@ -188,16 +210,18 @@ class _Book:
         self.simulated = self.simulated or bool(row["made_up"])
         if price is not None:
             self.time[price.currency][key, price.id] += row["card_us"]
+            self.waste[price.currency][key, price.id] += row["unused_us"]
         elif row["card_us"] and key[0]:
             self.unpriced.add(row["model"] or row["vendor"])
 
     def closed(self, table: Iterable[PriceRow]) -> tuple[list[Line], Line]:
         """(the lines asked for, most time first; the idle one), with what they cost."""
         hours = {one.id: one.hour_cents for one in table}
-        for currency, times in self.time.items():
-            in_order = dict(sorted(times.items(), key=lambda one: (one[0][0][1], one[0])))
-            for key, cents in cost.charges_cents(in_order, hours).items():
-                self.lines[key].cents[currency] = cents
+        for name, money in (("cents", self.time), ("unused_cents", self.waste)):
+            for currency, times in money.items():
+                in_order = dict(sorted(times.items(), key=lambda one: (one[0][0][1], one[0])))
+                for key, cents in cost.charges_cents(in_order, hours).items():
+                    getattr(self.lines[key], name)[currency] = cents
         for (_, parts), line in self.lines.items():
             line.parts = parts
         idle = self.lines.pop((True, ()), Line())
@@ -220,8 +244,10 @@ def _report(window: Window, by: str, lines: list[Line], idle: Line | None, book:
     total = Line()
     for line in [*lines, *([idle] if idle else [])]:
         total.add({name: getattr(line, name) for name in AMOUNTS})
-        for currency, cents in line.cents.items():
-            total.cents[currency] = total.cents.get(currency, 0) + cents
+        for name in ("cents", "unused_cents"):
+            sums = getattr(total, name)
+            for currency, cents in getattr(line, name).items():
+                sums[currency] = sums.get(currency, 0) + cents
     for line in [*lines, *([idle] if idle else [])]:
         line.share_permille = round(Fraction(line.card_us * 1000, total.card_us)) if total.card_us else 0
     return Report(

@@ -18,7 +18,7 @@ from django.db.models import Min
 
 from accounting import ledger
 from accounting.models import LateUsage, ProcessLease, Registration, UsageHour, UsageInterval
-from accounting.selectors import stretches, usage_report
+from accounting.selectors import measured_use, stretches, usage_report
 from accounting.selectors.stretches import Kind, Stretch
 from accounting.services import registrations
 from hami_platform.domain import cost
@@ -41,9 +41,13 @@ IDLE: Final[Holder] = ("", "")
 
 @dataclass(slots=True)
 class Sums:
-    """Of one holder and kind of device, over an hour: whole-device microseconds, and amounts × microseconds."""
+    """Of one holder and kind of device, over an hour: whole-device microseconds, held and by what was measured of them,
+    and amounts × microseconds."""
 
     card_us: Fraction = field(default_factory=Fraction)
+    measured_us: Fraction = field(default_factory=Fraction)
+    unused_us: Fraction = field(default_factory=Fraction)
+    unbusy_us: Fraction = field(default_factory=Fraction)
     slots: int = 0
     memory_mib: int = 0
     core_percent: int = 0
@@ -83,11 +87,14 @@ _SOURCES: Final = (UsageInterval, Registration)
 
 
 def _hour(hour: datetime, now: datetime) -> int:
-    """Replace the rows of one hour."""
+    """Replace the rows of one hour. What was measured counts when the hour is over: until then some is missing."""
     end = min(hour + timedelta(hours=1), now)
     found: dict[tuple[Kind, Holder], Sums] = defaultdict(Sums)
+    measured = measured_use.slots(hour, end) if end == hour + timedelta(hours=1) else None
     for one in stretches.stretches(hour, end):
         _add(found, one)
+        if measured is not None:
+            _judge(found, one, measured)
     rows = list(_rows(hour, found))
     with ledger.losable():
         UsageHour.objects.filter(cluster=ledger.cluster_id(), hour=hour, simulated=False).delete()
@@ -115,6 +122,15 @@ def _add(found: dict[tuple[Kind, Holder], Sums], one: Stretch) -> None:
             setattr(idle, name, getattr(idle, name) - held)
 
 
+def _judge(found: dict[tuple[Kind, Holder], Sums], one: Stretch, measured: measured_use.Slots) -> None:
+    """What was held and not used."""
+    for use, each in zip(one.uses, measured_use.judged(one, measured) or (), strict=False):
+        sums = found[one.kind, use.holder]  # type: ignore[index]
+        sums.measured_us += each.measured
+        sums.unused_us += each.unused
+        sums.unbusy_us += each.unbusy
+
+
 def _rows(hour: datetime, found: Mapping[tuple[Kind, Holder], Sums]) -> Iterable[UsageHour]:
     whole = _apportioned(found)
     for (kind, (namespace, owner)), sums in sorted(found.items(), key=lambda item: item[0]):
@@ -127,6 +143,9 @@ def _rows(hour: datetime, found: Mapping[tuple[Kind, Holder], Sums]) -> Iterable
                 vendor=kind[0],
                 model=kind[1],
                 card_us=whole[kind, (namespace, owner)],
+                measured_us=int(sums.measured_us),
+                unused_us=int(sums.unused_us),
+                unbusy_us=int(sums.unbusy_us),
                 slot_s=round(sums.slots / SECOND_US),
                 memory_mib_s=max(0, round(sums.memory_mib / SECOND_US)),
                 core_percent_s=max(0, round(sums.core_percent / SECOND_US)),
