@@ -22,11 +22,13 @@ from hami_platform.domain.nodes import DeviceState, NodeState
 from hami_platform.domain.quota import Headroom
 from hami_platform.domain.reasons import Reason
 from hami_platform.domain.requests import PodRequest
+from hami_platform.domain.states import States
 
 VERSION: Final = 1
 BUCKETS: Final = 64
 """Lists of nodes. A changed node costs its own piece, one list, and the list of lists."""
 _DIGEST_BYTES: Final = 16
+_MARK: Final = ord("1")
 _POLITE: Final = 32
 """Nodes that are spelled in one go: decisions wait for the interpreter meanwhile."""
 
@@ -142,6 +144,7 @@ class Speller:
 
     def __init__(self) -> None:
         self._seen: dict[str, NodeState] = {}
+        self._last: States | None = None
         self._digests: list[dict[str, bytes]] = [{} for _ in range(BUCKETS)]
         self._lists: dict[int, bytes] = {}
         self._root = ""
@@ -160,6 +163,7 @@ class Speller:
     def _choice(self, decision: place.Decision, config: str, pieces: Pieces) -> Choice:
         question = decision.question
         root = self._nodes(question.nodes, pieces)
+        self._last = question.nodes if isinstance(question.nodes, States) else None
         bits, strangers = self._candidates(question.candidates)
         return Choice(
             question.request, question.headroom, question.defaults, root, bits,
@@ -168,20 +172,20 @@ class Speller:
         )  # fmt: skip
 
     def _candidates(self, candidates: Iterable[str]) -> tuple[bytes, list[str]]:
-        bits = bytearray(-(-len(self._position) // 8))
-        strangers = []
-        for name in candidates:
-            position = self._position.get(name)
-            if position is None:
-                strangers.append(name)
-            else:
-                bits[position >> 3] |= 1 << (position & 7)
-        return bytes(bits), sorted(strangers)
+        names = list(candidates)
+        places = list(map(self._position.get, names))
+        strangers = sorted(name for name, place_ in zip(names, places, strict=True) if place_ is None)
+        marks = bytearray(b"0" * len(self._position))
+        for place_ in places:
+            if place_ is not None:
+                marks[place_] = _MARK
+        bits = int(marks[::-1] or b"0", 2)  # the first node is the lowest bit
+        return bits.to_bytes(-(-len(marks) // 8), "little"), strangers
 
     def _nodes(self, nodes: Mapping[str, NodeState], pieces: Pieces) -> str:
-        seen = self._seen
-        changed = [name for name, state in nodes.items() if seen.get(name) is not state]
-        gone = seen.keys() - nodes.keys()
+        seen, names = self._seen, self._may_differ(nodes)
+        changed = [name for name in names if name in nodes and seen.get(name) is not nodes[name]]
+        gone = [name for name in names if name in seen and name not in nodes]
         if not changed and not gone and self._root:
             return self._root
         if gone or any(name not in seen for name in changed):
@@ -195,6 +199,15 @@ class Speller:
             self._list(bucket, pieces)
         self._root = pieces.put(b"".join(self._lists[bucket] for bucket in sorted(self._lists)))
         return self._root
+
+    def _may_differ(self, nodes: Mapping[str, NodeState]) -> Iterable[str]:
+        """Names of nodes that are not as they were in the last decision. A batch may go back to an earlier one."""
+        if isinstance(nodes, States) and self._last is not None:
+            names = nodes.changed_since(self._last)
+            names = self._last.changed_since(nodes) if names is None else names
+            if names is not None:
+                return names
+        return nodes.keys() | self._seen.keys()
 
     def _list(self, bucket: int, pieces: Pieces) -> None:
         entries = self._digests[bucket]
