@@ -15,9 +15,8 @@ from hami_platform.domain.view import View
 from hami_platform.domain.wire import pod_request
 
 
-def pod_adopt(entry: Entry, view: View, seen: PodSeen) -> Pod:
-    """The row of an unbound live pod. Call under the Clock, with the View folded there."""
-    pod = _known(seen)
+def pod_adopt(entry: Entry, view: View, seen: PodSeen, pod: Pod | None) -> Pod:
+    """The row of an unbound live pod. pod: `pod_known`, read under the Clock. Call there, with the View folded."""
     if pod is None:
         return _claimed_by_uid(entry, view, seen)
     if not pod.uid:
@@ -49,8 +48,9 @@ _BY_UID_OR_CLAIM = statements.Query(
 )
 
 
-def _known(seen: PodSeen) -> Pod | None:
-    """The pod's row, else the unmatched claim that it carries. One claim serves one uid, in its own namespace."""
+def pod_known(seen: PodSeen) -> Pod | None:
+    """The pod's row, ended or not, else the unmatched claim that it carries. One claim serves one uid, in its
+    namespace."""
     if not seen.claim_id:
         return pod_rows.by_uid(seen.uid)
     rows = _BY_UID_OR_CLAIM.rows(ledger.cluster_id(), seen.uid, seen.claim_id, seen.namespace)

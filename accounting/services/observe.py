@@ -170,13 +170,14 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     row = view.pod(seen.uid)
     if not differs(row, seen, config):
         return False
-    pod = pod_rows.by_uid(seen.uid)
+    over = seen.terminal or (seen.facts.deleting and seen.unbound)
+    pod = adoption.pod_known(seen) if seen.unbound and not over else pod_rows.by_uid(seen.uid)
     if pod is not None and pod.state == PodState.ENDED:
         return False
-    if seen.terminal or (seen.facts.deleting and seen.unbound):
+    if over:
         return _ended(entry, pod, seen)
     if seen.unbound:
-        return _unbound(entry, view, seen)
+        return _unbound(entry, view, seen, pod)
     before = len(entry.rows)
     if pod is None:
         pod = imports.pod_import(entry, view, seen, config)
@@ -200,9 +201,9 @@ def _end(entry: Entry, pod: Pod, finished_at: datetime | None = None) -> None:
         imports.unmanaged_ended(entry, pod)
 
 
-def _unbound(entry: Entry, view: View, seen: PodSeen) -> bool:
+def _unbound(entry: Entry, view: View, seen: PodSeen, known: Pod | None) -> bool:
     before = len(entry.rows)
-    pod = adoption.pod_adopt(entry, view, seen)
+    pod = adoption.pod_adopt(entry, view, seen, known)
     if pod.gated != seen.gated:
         pod_rows.pod_move(entry, pod, pod.state, gated=seen.gated, resource_version=seen.resource_version)
         return True

@@ -158,7 +158,7 @@ def _confirm(
     view = live_view.live().refresh()
     before = view.pod(seen.uid)
     had_none = entry.untouched and (before is None or not before.shares)
-    pod = adoption.pod_adopt(entry, view, seen)
+    pod = adoption.pod_adopt(entry, view, seen, adoption.pod_known(seen))
     early = _early(view.pod(seen.uid), candidates)
     if early is not None:
         return early
