@@ -7,7 +7,7 @@ pod's. It must not know what follows from it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,11 +28,9 @@ class Slots:
 
     readings: dict[Place, dict[tuple[str, int], Reading]]
 
-    def of(self, stretch: Stretch) -> Readings | None:
-        """What was measured of the stretch's uses, by their number; None where nothing was."""
-        here = self.readings.get((stretch.key[0], stretch.key[2]))
-        if here is None:
-            return None
+    def of(self, stretch: Stretch) -> Readings:
+        """What was measured of the stretch's uses, by their number."""
+        here = self.readings.get((stretch.key[0], stretch.key[2]), {})
 
         def reading(number: int, slot_us: int) -> Reading | None:
             found = here.get((stretch.pods[number], slot_us))
@@ -46,10 +44,15 @@ class Slots:
 
         return reading
 
+    def knows(self, stretch: Stretch) -> bool:
+        """Whether anything was measured of its device."""
+        return (stretch.key[0], stretch.key[2]) in self.readings
 
-def slots(start: datetime, end: datetime) -> Slots:
-    """What was measured between the two times; the first and the last slot are whole."""
+
+def slots(start: datetime, end: datetime, uuids: Collection[str] | None = None) -> Slots:
+    """What was measured between the two times, of these devices if named; the first and last slot are whole."""
     rows = Measurement.objects.filter(cluster=ledger.cluster_id(), slot__gte=slot_start(start), slot__lt=end)
+    rows = rows if uuids is None else rows.filter(uuid__in=uuids)
     columns = ("node", "uuid", "pod_uid", "slot", "memory_peak_mib", "core_used_percent")
     return Slots(_readings(rows.order_by().values_list(*columns).iterator()))
 
@@ -59,10 +62,9 @@ def slot_start(at: datetime) -> datetime:
     return datetime.fromtimestamp(at.timestamp() // (SLOT_US // 10**6) * (SLOT_US // 10**6), at.tzinfo)
 
 
-def judged(stretch: Stretch, measured: Slots) -> list[waste.Judged] | None:
-    """What the stretch's uses held and did not use; None where nothing was measured."""
-    readings = measured.of(stretch) if stretch.uses else None
-    return waste.judged(stretch.card, stretch.uses, readings) if readings is not None else None
+def judged(stretch: Stretch, measured: Slots) -> list[waste.Judged]:
+    """What the stretch's uses held and did not use."""
+    return waste.judged(stretch.card, stretch.uses, measured.of(stretch))
 
 
 def _readings(rows: Iterable[Any]) -> dict[Place, dict[tuple[str, int], Reading]]:

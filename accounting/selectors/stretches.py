@@ -6,7 +6,7 @@ It must not know hours, prices or who asks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -40,14 +40,24 @@ class Stretch:
     names: tuple[str, ...] = ()
 
 
+def namespace_and_owner(holder: Any) -> tuple[str, str]:
+    """Of a use that stands in a stretch."""
+    namespace, owner = holder
+    return namespace, owner
+
+
 def us_of(at: datetime) -> int:
     """Microseconds since 1970."""
     return (at - _EPOCH) // _US
 
 
-def stretches(start: datetime, end: datetime, *, node: str = "", uuid: str = "") -> Iterator[Stretch]:
-    """Every device that was there between the two times, registered or held; of one node or device only, if named."""
-    chosen = {name: text for name, text in (("node", node), ("uuid", uuid)) if text}
+def stretches(
+    start: datetime, end: datetime, *, node: str = "", uuid: str = "", uuids: Collection[str] | None = None
+) -> Iterator[Stretch]:
+    """Every device that was there between the two times, registered or held; of one node, device or some devices only,
+    if named."""
+    chosen: dict[str, Any] = {name: text for name, text in (("node", node), ("uuid", uuid)) if text}
+    chosen |= {} if uuids is None else {"uuid__in": uuids}
     held: dict[Key, list[UsageInterval]] = defaultdict(list)
     for use in _within(UsageInterval.objects.filter(simulated=False, **chosen), start, end):
         held[use.node, use.vendor, use.uuid].append(use)

@@ -112,7 +112,7 @@ def usage_report(view: View, reach: Reach, window: Window, *, by: str, scope: Sc
     scope = scope or Scope()
     table = price_rows()
     book = _Book(view, by, None if _all(reach, scope) else frozenset(namespaces_of(view, reach, scope)))
-    for start, end in _segments(window, table):
+    for start, end in segments(window, table):
         for row in _sums(start, end, scope, owners=by == "owner"):
             kind = row["vendor"], row["model"]
             book.add(row, prices.price_of(table, *kind, start.astimezone(UTC).date()))
@@ -192,6 +192,14 @@ def namespaces_of(view: View, reach: Reach, scope: Scope) -> set[str]:
     return {name for name in names if reach.sees(name)}
 
 
+def segments(window: Window, table: Iterable[PriceRow]) -> list[tuple[datetime, datetime]]:
+    """The window, cut where some price begins."""
+    days: set[date] = {one.valid_from for one in table}
+    cuts = {datetime.combine(day, time(), UTC) for day in days}
+    edges = sorted({window.since, window.until, *(at for at in cuts if window.since < at < window.until)})
+    return list(itertools.pairwise(edges))
+
+
 class _Book:
     """Adds up rows by holder. Holders outside what is asked for keep their own place, so that nobody's cents depend
     on who asks."""
@@ -265,14 +273,6 @@ def _report(window: Window, by: str, lines: list[Line], idle: Line | None, book:
 
 def _all(reach: Reach, scope: Scope) -> bool:
     return reach.everything and scope.everybody
-
-
-def _segments(window: Window, table: Iterable[PriceRow]) -> list[tuple[datetime, datetime]]:
-    """The window, cut where some price begins."""
-    days: set[date] = {one.valid_from for one in table}
-    cuts = {datetime.combine(day, time(), UTC) for day in days}
-    edges = sorted({window.since, window.until, *(at for at in cuts if window.since < at < window.until)})
-    return list(itertools.pairwise(edges))
 
 
 def _sums(start: datetime, end: datetime, scope: Scope, *, owners: bool) -> Iterable[dict[str, Any]]:

@@ -124,7 +124,9 @@ def _add(found: dict[tuple[Kind, Holder], Sums], one: Stretch) -> None:
 
 def _judge(found: dict[tuple[Kind, Holder], Sums], one: Stretch, measured: measured_use.Slots) -> None:
     """What was held and not used."""
-    for use, each in zip(one.uses, measured_use.judged(one, measured) or (), strict=False):
+    if not measured.knows(one):
+        return
+    for use, each in zip(one.uses, measured_use.judged(one, measured), strict=True):
         sums = found[one.kind, use.holder]  # type: ignore[index]
         sums.measured_us += each.measured
         sums.unused_us += each.unused

@@ -7,10 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from accounting import ledger
+from accounting import ledger, live_view
 from accounting.models import Measurement, Registration, UsageHour, UsageInterval
-from accounting.selectors import usage_report
+from accounting.selectors import access, measured_use, usage_report, waste, windows
+from accounting.selectors.usage_report import Scope
 from accounting.services import rollups
 from tests.accounting import rows
 from tests.accounting.test_usage_hours import HOUR, HOUR_US, past
@@ -175,3 +178,85 @@ def test_law_waste_of_all_comes_to_its_price_and_is_no_more_than_the_charge(by: 
     for line in found.lines:
         assert 0 <= line.unused_us <= line.measured_us <= line.card_us
         assert line.unused_cents["EUR"] <= line.cents["EUR"] + 1
+
+
+# -- Pod by pod
+
+
+def today() -> windows.Window:
+    return windows.window_of({"window": "7d"}, ledger.database_time())
+
+
+def of_pods(scope: Scope | None = None, reach: access.Reach = access.ALL) -> list[waste.PodWaste]:
+    found = waste.pods(live_view.live().refresh(), reach, today(), scope or Scope())
+    assert found is not None
+    return found
+
+
+def test_pods_are_told_apart_the_most_waste_first() -> None:
+    two_owners()
+    price("*A10*", "10")
+    lazy, busy = of_pods()
+    assert (lazy.name, lazy.unused_hours, lazy.unused_cents) == ("lazy", Fraction(1, 5), {"EUR": 200})
+    assert (busy.name, busy.unused_hours, busy.cents) == ("busy", 0, {"EUR": 250})
+    assert (lazy.measured_permille, lazy.unbusy_hours) == (1000, Fraction(1, 5))
+
+
+def test_a_pod_that_still_runs_counts_until_now() -> None:
+    start = ledger.database_time() - SLOT / 2
+    registered(start)
+    held("p", start, None)
+    measured("p", measured_use.slot_start(start), ledger.database_time(), 0, 0)
+    (one,) = of_pods()
+    assert 0 < one.unused_us == one.measured_us
+    assert abs(one.card_us - one.measured_us) <= 1
+
+
+def test_pods_are_narrowed_to_what_is_asked_and_seen() -> None:
+    two_owners()
+    assert [one.name for one in of_pods(Scope(namespace="cv"))] == ["lazy"]
+    assert [one.name for one in of_pods(reach=access.Reach(namespaces=frozenset({"nlp"})))] == ["busy"]
+    assert of_pods(Scope(model="H100")) == []
+
+
+def test_too_much_to_look_at_is_said_and_a_namespace_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    two_owners()
+    monkeypatch.setattr(waste, "ROWS_MOST", 11)
+    assert waste.pods(live_view.live().refresh(), access.ALL, today(), Scope()) is None
+    monkeypatch.setattr(waste, "ROWS_MOST", 12)
+    assert len(of_pods()) == 2
+
+
+_starts = st.integers(0, 11).map(lambda n: n * SLOT)
+_shares = st.tuples(
+    st.sampled_from(("nlp", "cv")), _starts, _starts, st.sampled_from((3072, 12288)), st.sampled_from((0, 25, 50)),
+    st.sampled_from((None, 0, 3072, 12288)), st.sampled_from((0, 10, 50)),
+)  # fmt: skip
+
+
+def test_law_waste_of_pods_comes_to_that_of_the_hours() -> None:
+    begin = past(3)
+    price("*A10*", "3.7")
+
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @given(st.lists(_shares.filter(lambda one: one[1] < one[2]), max_size=4))
+    def law(shares: list[Any]) -> None:
+        with ledger.transaction(cause="test"):
+            for model in (UsageInterval, Registration, UsageHour, Measurement):
+                model.objects.all().delete()
+        registered(begin, begin + 2 * HOUR)
+        for n, (namespace, start, end, mib, cores, used_mib, used_cores) in enumerate(shares):
+            held(f"p{n}", begin + start, begin + end, mib, cores, namespace=namespace)
+            measured(f"p{n}", begin + start, begin + end, used_mib, used_cores)
+        for n in range(2):
+            rollups._hour(begin + n * HOUR, begin + 9 * HOUR)
+        pods, hours = of_pods(), report("namespace").lines
+        for name in ("card_us", "measured_us", "unused_us", "unbusy_us"):
+            together = sum(getattr(one, name) for one in pods)
+            assert abs(together - sum(getattr(line, name) for line in hours)) <= 16, name
+        spent = sum(one.unused_cents.get("EUR", 0) for one in pods)
+        assert abs(spent - sum(line.unused_cents.get("EUR", 0) for line in hours)) <= 1
+        for one in pods:
+            assert 0 <= one.unused_us <= one.measured_us <= one.card_us + 1
+
+    law()
