@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
@@ -18,6 +19,7 @@ from accounting.pages import charts
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, trends, usage_report, windows
 from accounting.selectors.usage_report import Line, Report, Scope
+from hami_platform.domain import cost
 from hami_platform.domain.view import View
 
 SHOWN = 200
@@ -33,14 +35,15 @@ WINDOWS = {
     "last-month": _("last month"),
 }
 COLUMNS = ("from", "to", "tenant", "namespace", "owner", "vendor", "model", "device_hours", "memory_mib_hours",
-           "core_percent_hours", "currency", "amount")  # fmt: skip
+           "core_percent_hours", "currency", "amount", "measured_device_hours", "unused_device_hours",
+           "cores_idle_device_hours", "unused_amount")  # fmt: skip
 
 
 @console
 def usage(request: HttpRequest) -> HttpResponse:
     """Charges by tenant, namespace, owner or model over some days; `format=csv` for a spreadsheet."""
     view, reach = view_now(), access.reach_for(request)
-    window, problem = _window(request)
+    window, problem = window_asked(request)
     by = request.GET.get("by", "") if request.GET.get("by") in BY else "tenant" if reach.everything else "namespace"
     scope = scope_of(request, view, reach)
     if request.GET.get("format") == "csv":
@@ -48,7 +51,7 @@ def usage(request: HttpRequest) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         report = usage_report.usage_report(view, reach, window, by=by, scope=scope)
-        return {"report": report, "shown": report.lines[:SHOWN], **_choices(request, by, window, scope)} | {
+        return {"report": report, "shown": report.lines[:SHOWN], **choices(request, by, window, scope)} | {
             "chart": charts.chart(_trend(view, reach, window, scope)),
             "held_hours": sum((line.device_hours for line in report.lines), Fraction()),
             "charged": [(name, sum(line.cents.get(name, 0) for line in report.lines)) for name in report.currencies],
@@ -61,7 +64,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _window(request: HttpRequest) -> tuple[windows.Window, str]:
+def window_asked(request: HttpRequest) -> tuple[windows.Window, str]:
     """The days asked for, or the usual ones and what is wrong with those asked for."""
     now = ledger.database_time()
     try:
@@ -97,21 +100,29 @@ def _cells(view: View, report: Report) -> Iterator[list[Any]]:
 
 def _rows(line: Line, first: list[str]) -> Iterable[list[Any]]:
     amounts = [f"{float(line.device_hours):.6f}", line.memory_mib_s // 3600, line.core_percent_s // 3600]
+    measured = [f"{us / cost.HOUR_US:.6f}" for us in (line.measured_us, line.unused_us, line.unbusy_us)]
     for currency, cents in sorted(line.cents.items()):
-        yield [*first, *amounts, currency, f"{cents // 100}.{cents % 100:02}"]
+        yield [*first, *amounts, currency, _money(cents), *measured, _money(line.unused_cents.get(currency, 0))]
     if not line.cents:
-        yield [*first, *amounts, "", ""]
+        yield [*first, *amounts, "", "", *measured, ""]
 
 
-def _choices(request: HttpRequest, by: str, window: windows.Window, scope: Scope) -> dict[str, Any]:
+def _money(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02}"
+
+
+def choices(
+    request: HttpRequest, by: str, window: windows.Window, scope: Scope, ways: Mapping[str, Any] = BY
+) -> dict[str, Any]:
     """Links that change one thing and keep the rest, and what the form of days holds."""
     return {
-        "ways": [(words, _address(request, by=name), name == by) for name, words in BY.items()],
+        "ways": [(words, _address(request, by=name), name == by) for name, words in ways.items()],
         "spans": [
             (words, _address(request, window=name, **{"from": "", "to": ""}), name == window.name)
             for name, words in WINDOWS.items()
         ],
         "csv": _address(request, format="csv"),
+        "waste": reverse("console:waste") + _address(request, by=by if by in BY else ""),
         "by": by,
         "scope": scope,
         "first_day": window.since.date().isoformat(),

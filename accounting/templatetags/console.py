@@ -49,6 +49,12 @@ def cents_of(line: Line, currency: str) -> int | None:
 
 
 @register.filter
+def unused_cents_of(line: Line, currency: str) -> int | None:
+    """What of a line's cost was held and, as was measured, not used; nothing where nothing was measured."""
+    return line.unused_cents.get(currency) if line.measured_us else None
+
+
+@register.filter
 def hour_mib(mib_s: int) -> int:
     """MiB-hours of MiB-seconds."""
     return mib_s // 3600
