@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from django.db import models
 
-from accounting import statements
+from accounting import bulk, statements
 from accounting.models import Clock, Journal
 from hami_platform.domain.rows import ClockRow
 
@@ -102,15 +102,20 @@ class Entry:
         tag = secrets.token_hex(8)
         for seq, row in enumerate(self.rows):
             row.seq, row.tag = seq, tag
-        statements.run([*gathered, *_appending(self.rows, self.clock.pk)])
+        if len(self.rows) > MANY:
+            statements.run(gathered)
+            names = [one.attname for one in Journal._meta.concrete_fields if not one.primary_key]
+            bulk.insert(Journal, names, ([getattr(row, name) for name in names] for row in self.rows))
+            statements.run([_turn(self.rows[0], self.clock.pk)])
+        else:
+            statements.run([*gathered, statements.insertion(self.rows), _turn(self.rows[0], self.clock.pk)])
 
 
+MANY = 50
+"""Rows of one revision from which on a statement of their own is worth it."""
 _TURN_SQL = f"UPDATE {Clock._meta.db_table} SET revision = %s, tag = %s WHERE id = %s"  # noqa: S608
-_ROWS_AT_ONCE = 500
 
 
-def _appending(rows: list[Journal], clock: int) -> Iterator[statements.Statement]:
-    """Write journal rows of one revision, and turn the Clock to it."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        yield statements.insertion(rows[start : start + _ROWS_AT_ONCE])
-    yield statements.Statement(_TURN_SQL, (rows[0].revision, rows[0].tag, clock))
+def _turn(row: Journal, clock: int) -> statements.Statement:
+    """Turn the Clock to the revision of this row."""
+    return statements.Statement(_TURN_SQL, (row.revision, row.tag, clock))

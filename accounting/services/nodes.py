@@ -43,7 +43,8 @@ def nodes_observe(
     transaction."""
     seen = list(seen)
     gone = liveness.gone_vendors([one for one in seen if one.registers], config)
-    known = dict(Node.objects.filter(cluster=ledger.cluster_id()).values_list("name", "fingerprint"))
+    rows = Node.objects.filter(cluster=ledger.cluster_id(), name__among=[one.name for one in seen]).order_by()
+    known = dict(rows.values_list("name", "fingerprint"))
     news = [
         (one, gone.get(one.name, ()))
         for one in seen
