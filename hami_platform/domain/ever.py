@@ -87,7 +87,7 @@ def inventory(known: Mapping[str, nodes.NodeState], request: PodRequest) -> froz
     """What there is for such requests, to be compared with what there is at another time."""
     if request.constraints.names_uuids:
         return frozenset(state.device.key for node in known.values() for state in node.devices)
-    return frozenset(list(_kinds_by_name(known).values()))
+    return frozenset(_distinct(list(_kinds_by_name(known).values())))
 
 
 def _kinds(known: Mapping[str, nodes.NodeState], request: PodRequest) -> Mapping[str, object]:
@@ -97,11 +97,16 @@ def _kinds(known: Mapping[str, nodes.NodeState], request: PodRequest) -> Mapping
 
 def _kinds_by_name(known: Mapping[str, nodes.NodeState]) -> Mapping[str, object]:
     kinds: dict[str, object] = known.memo("kind") if isinstance(known, states.States) else {}
-    same: dict[object, object] = {kind: kind for kind in {id(one): one for one in list(kinds.values())}.values()}
+    same: dict[object, object] = {kind: kind for kind in _distinct(list(kinds.values()))}
     for name in [name for name in known if name not in kinds]:
         kind = _Kind(known[name])
         kinds[name] = same.setdefault(kind, kind)
     return kinds
+
+
+def _distinct(kinds: list[object]) -> Iterable[object]:
+    """One of each object, of thousands of the same few: comparing them would take a step of Python for each."""
+    return dict(zip(map(id, kinds), kinds, strict=True)).values()
 
 
 class _Kind:

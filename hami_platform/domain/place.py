@@ -36,7 +36,7 @@ class Rejections(Mapping[str, Rejection]):
     def __init__(self, question: Question, names: Iterable[str], known: dict[str, Rejection]) -> None:
         self._question = question
         self._known = known
-        self._names = dict.fromkeys(names)
+        self._names = names if isinstance(names, dict) else dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Rejection:
         if name not in self._names:
@@ -47,18 +47,27 @@ class Rejections(Mapping[str, Rejection]):
 
     def values(self) -> ValuesView[Rejection]:
         """All rejections, made at once: iterating one by one costs as much again."""
+        return dict(zip(self._names, self._all(), strict=True)).values()
+
+    def _all(self) -> list[Rejection]:
+        try:
+            return list(map(self._known.__getitem__, self._names))
+        except KeyError:
+            self._make()
+            return list(map(self._known.__getitem__, self._names))
+
+    def _make(self) -> None:
         known, rejection = self._known, self._question.rejection
         same: dict[tuple[object, ...], Rejection] = {}  # thousands of nodes refuse in a few ways
         for name in [name for name in self._names if name not in known]:
             found = rejection(name)
             kind = (found.whole, found.candidates, tuple(found.counts.items()))
             known[name] = same.setdefault(kind, found)
-        return dict(zip(self._names, map(known.__getitem__, self._names), strict=True)).values()
 
     @functools.cached_property
     def dominant(self) -> tuple[tuple[Reason, int], ...]:
         """How many nodes each dominant reason refuses, most frequent first. Counted once: several ask for it."""
-        return _dominant_reasons(self.values())
+        return _dominant_reasons(self._all())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -181,13 +190,20 @@ def place(
     if terms.scored:
         found.sort(key=lambda one: one[:2])
     placement = Placement(found[0][1], found[0][2].shares, found[0][2].score) if found else None
-    gone |= names.keys() & ranking.hopeless
-    dropped = [name for name in names if name in gone] if gone else []
+    dropped = _dropped(names, gone, ranking.hopeless)
     rejected.update(refused)
-    rejections = Rejections(question, (*dropped, *refused), rejected)
+    rejections = Rejections(question, (*dropped, *refused) if refused else dropped, rejected)
     fitting = tuple((name, answer.score) for _, name, answer in found)
     rest = tuple((order, name) for order, name, _ in found[1:])
     return Decision(placement, rejections, fitting, question, rest, _Untried(ranking.order, tried))
+
+
+def _dropped(names: Mapping[str, None], unknown: set[str], hopeless: frozenset[str]) -> Iterable[str]:
+    """The candidates that need not be tried, in their order."""
+    if hopeless.issuperset(names):
+        return names
+    gone = unknown | (names.keys() & hopeless)
+    return [name for name in names if name in gone] if gone else []
 
 
 _Found = list[tuple[float, str, fit.Fitted]]
@@ -271,7 +287,7 @@ def dominant_reasons(rejections: Mapping[str, Rejection]) -> tuple[tuple[Reason,
 
 def _dominant_reasons(rejections: Iterable[Rejection]) -> tuple[tuple[Reason, int], ...]:
     found = list(rejections)
-    by_id = {id(rejection): rejection for rejection in found}
+    by_id = dict(zip(map(id, found), found, strict=True))
     counts: Counter[Reason] = Counter()
     for key, times in Counter(map(id, found)).items():  # few objects stand for many nodes
         rejection = by_id[key]
