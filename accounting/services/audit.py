@@ -23,6 +23,11 @@ from hami_platform.kube import calls
 
 DRIFT = "drift-"
 """Begins the kind of each finding about a difference."""
+TABLES = {
+    "node": "nodes", "hold": "holds", "pod": "pods", "namespace": "namespaces", "tenant": "tenants", "quota": "quotas",
+    "native": "natives", "lock": "locks",
+}  # fmt: skip
+"""The Journal's word for each of the View's tables of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,15 @@ class Difference:
 def audit_run(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
     """Reconcile, compare, and raise a finding for each difference that is left; those that are over are closed.
 
-    A View that differs from the rows is loaded anew: then this process is right again. Of what a pod holds the ledger's
-    rows are the truth, not the pod's annotations: such a difference stays open for people.
+    A View that differs from the rows is loaded anew, and the rows in which it differs are journaled, so that every
+    process reads them anew. Of what a pod holds the ledger's rows are the truth, not the pod's annotations: such a
+    difference stays open for people.
     """
     reconcile.everything_reconcile(api, config=config)
+    folded = live_view.live().refresh()
     found = differences(api, config=config)
     stale = any(one.kind == "view" for one in found)
-    if stale:
-        live_view.live().reload()
+    behind = _changed_behind(folded, live_view.live().reload()) if stale else []
     cluster = ledger.cluster_id()
     open_ = set(
         Finding.objects.filter(cluster=cluster, kind__startswith=DRIFT, repaired_at=None).values_list("kind", "subject")
@@ -53,6 +59,8 @@ def audit_run(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
     now = {(f"{DRIFT}{one.kind}", one.subject) for one in found}
     if found or open_:
         with ledger.transaction(cause="audit_run") as entry:
+            for kind, key in behind:
+                entry.record(kind, key)
             for one in found:
                 findings.finding_raise(
                     entry, kind=f"{DRIFT}{one.kind}", subject=one.subject, message=one.message[:1000],
@@ -82,6 +90,16 @@ def differences(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
         and after.pod(one.uid) is None
     ]
     return found + view_differences(after)
+
+
+def _changed_behind(folded: View, fresh: View) -> list[tuple[str, str | int]]:
+    """(kind, key) of rows that are others than they were folded: somebody wrote them past the ledger. What changed
+    meanwhile in the ledger's way may be among them; to read it once more does no harm."""
+    found: list[tuple[str, str | int]] = []
+    for kind, table in TABLES.items():
+        before, after = getattr(folded, table), getattr(fresh, table)
+        found += [(kind, key) for key in {*before, *after} if before.get(key) != after.get(key)]
+    return sorted(found, key=str)
 
 
 def _compare(row: PodRow, pod: PodSeen | None, config: DeviceConfig) -> Difference | None:

@@ -7,7 +7,7 @@
 | missing: a pod was bound behind the watcher | `pods` tick | drift-missing, counted |
 | changed: bound elsewhere, or containers ended unheard | `pods` tick | drift-changed, brought in line |
 | changed: its annotations state other devices | self-check | drift-changed, open: the rows are the truth |
-| view: this process's copy is wrong | self-check | drift-view, loaded anew |
+| view: this process's copy is wrong | self-check | drift-view, loaded anew; the rows in question by every process |
 | nothing: a watcher was about to write it, or none is in office | | nothing |
 """
 
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from accounting import ledger, live_view
 from accounting.models import Finding
 from accounting.services import audit, drift, finding_events, findings, flights, observe, reconcile, seen
+from hami_platform.domain.view import View
 from hami_platform.simulator.client import MERGE_PATCH
 from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.simulated import World
@@ -117,6 +119,24 @@ def test_a_view_that_went_wrong_is_loaded_anew_and_shown(world: World) -> None:
     audit.audit_run(world.api, config=CONFIG)
     assert found() == [("drift-view", "view", "loaded anew")]
     flow.view_is_true()
+
+
+def test_a_row_that_was_written_past_the_ledger_is_read_anew_by_every_process(world: World) -> None:
+    running(world)
+    other = live_view.LiveView(ledger.cluster_id())
+    for one in (other, live_view.live()):
+        one.refresh()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE accounting_share SET memory_mib = 9000")
+    assert _used(other.refresh()) == 8000
+    audit.audit_run(world.api, config=CONFIG)
+    assert ("drift-view", "view", "loaded anew") in found()
+    assert _used(other.refresh()) == 9000
+    flow.view_is_true()
+
+
+def _used(view: View) -> int:
+    return sum(one.memory_mib for one in view.usage["nlp"].values())
 
 
 def test_what_the_watcher_writes_a_moment_later_is_no_drift(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
