@@ -48,6 +48,8 @@ class NodeSeen:
     problem: str = ""
     lock: str = ""
     resource_version: str = ""
+    _prints: dict[tuple[str, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Fingerprints that were asked for: a tick asks for the same again."""
 
     @property
     def vendors(self) -> frozenset[str]:
@@ -61,6 +63,12 @@ class NodeSeen:
 
     def fingerprint(self, gone: Sequence[str]) -> str:
         """Hash of all that `nodes_observe` writes. HAMi's plugin registers its devices in an order of chance."""
+        key = tuple(sorted(gone))
+        if key not in self._prints:
+            self._prints[key] = self._fingerprint(key)
+        return self._prints[key]
+
+    def _fingerprint(self, gone: Sequence[str]) -> str:
         content = [
             self.uid,
             self.unschedulable,

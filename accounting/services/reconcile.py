@@ -16,6 +16,7 @@ from accounting.models import PodState
 from accounting.services import (
     bindings,
     drift,
+    listings,
     liveness,
     lock_repair,
     native_quotas,
@@ -138,7 +139,8 @@ def _old(row: PodRow) -> bool:
 def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
     """Compare every node, its signs of life and the locks that node annotations carry, and write what is missing on
     nodes; the number of nodes that changed."""
-    found = [node_seen.from_object(one, config) for one in listed(api, calls.nodes()) if managed(one)]
+    shown = _nodes_listed.of(api, calls.nodes(), config, env.current().node_label_selector)
+    found = [one for one in shown if one is not None]
     if any(one.agent for one in found):
         liveness.leases_heard(agents_renewed(api))
     changed = _nodes_apply(api, found, config=config, complete=True, fence=fence, marks_s=node_marks.TICK_S)
@@ -194,6 +196,13 @@ def managed(node: Mapping[str, Any]) -> bool:
     """Whether the node has the labels that the operator asks for. One that loses them is left as it is, as in HAMi."""
     labels = (node.get("metadata") or {}).get("labels") or {}
     return all(labels.get(name) == value for name, value in env.current().node_label_selector)
+
+
+def _managed_node(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen | None:
+    return node_seen.from_object(node, config) if managed(node) else None
+
+
+_nodes_listed = listings.Listings(_managed_node)
 
 
 def _node_gone(api: ports.Api, name: str) -> bool:

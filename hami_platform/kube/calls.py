@@ -82,6 +82,10 @@ class Listing(Generic[T]):
         """The same collection, its objects as plain JSON."""
         return Listing(self.path, objects.Items[Whole], Whole, self.fields, self.labels)
 
+    def raw(self) -> Listing[objects.Raw]:
+        """The same collection, its objects as text."""
+        return Listing(self.path, objects.Items[objects.Raw], objects.Raw, self.fields, self.labels)
+
     def page(self, *, limit: int = 0, token: str = "") -> KubeCall[objects.Items[T]]:
         """A consistent LIST (no resourceVersion), or its next page. limit 0: all at once."""
         query = self._selectors()

@@ -14,6 +14,7 @@ import msgspec
 
 T = TypeVar("T")
 
+Raw = msgspec.Raw  # an object's text, not taken apart
 Quantity = str | int | float
 Resources = dict[str, Quantity]
 
