@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -9,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Device, Node
-from accounting.pages import blocks, charts
+from accounting.pages import blocks, charts, csv_rows, csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import (
     access,
@@ -58,10 +59,11 @@ def overview(request: HttpRequest) -> HttpResponse:
             "chart": charts.day_of_cluster(ledger.database_time()),
         }
 
+    tables = {"trend": lambda: csv_rows.trend(charts.day_of_cluster(ledger.database_time()))}
     stamp = freshness.stamp(view)
     if choice.name in shades.READ:
         stamp += f"-{int(ledger.database_time().timestamp()) // READ_S}"
-    return live_page(request, "overview", view, content, title=_("Cluster"), nav="cluster", stamp=stamp)
+    return live_page(request, "overview", view, content, title=_("Cluster"), nav="cluster", stamp=stamp, tables=tables)
 
 
 def _map(view: View, reach: access.Reach, choice: shades.Choice, *, large: bool) -> dict[str, Any]:
@@ -77,17 +79,20 @@ def _map(view: View, reach: access.Reach, choice: shades.Choice, *, large: bool)
 @console
 def nodes(request: HttpRequest) -> HttpResponse:
     """Every node that has, or had, devices."""
-    view = view_now()
-
+    view, reach = view_now(), access.reach_for(request)
     text = request.GET.get("text", "").strip()
+    found = Node.objects.filter(cluster=ledger.cluster_id(), name__icontains=text).order_by("name")
+
+    def table() -> csv_tables.Rows:
+        for row in found.iterator():
+            yield csv_rows.node(row, _sums(view.states.get(row.name)), everything=reach.everything)
 
     def content() -> dict[str, Any]:
-        found = Node.objects.filter(cluster=ledger.cluster_id(), name__icontains=text).order_by("name")
         rows = list(found.select_related("liveness")[:SHOWN])
         shown = [(row, _sums(view.states.get(row.name))) for row in rows]
         return {"rows": shown, "count": len(rows) if len(rows) < SHOWN else found.count(), "text": text}
 
-    return live_page(request, "nodes", view, content, title=_("Nodes"), nav="nodes")
+    return live_page(request, "nodes", view, content, title=_("Nodes"), nav="nodes", tables={"nodes": table})
 
 
 @console
@@ -113,8 +118,12 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
             "chart": charts.day_of(ledger.database_time(), node=name),
         }
 
+    tables: csv_tables.Tables = {
+        "pods": lambda: map(csv_rows.pod, pods.pod_lines(view, reach, node=name)),
+        "trend": lambda: csv_rows.trend(charts.day_of(ledger.database_time(), node=name)),
+    }
     stamp = f"{freshness.stamp(view)}-{readings.newest(row)}"
-    return live_page(request, "node", view, content, title=name, nav="nodes", stamp=stamp)
+    return live_page(request, "node", view, content, title=name, nav="nodes", stamp=stamp, tables=tables)
 
 
 @console
@@ -123,13 +132,17 @@ def devices(request: HttpRequest) -> HttpResponse:
     view, reach = view_now(), access.reach_for(request)
     text = request.GET.get("text", "").strip()
 
-    def content() -> dict[str, Any]:
-        cells, count = cluster.cells_found(view, reach, text, most=SHOWN)
+    def found(most: int | None) -> tuple[list[tuple[cluster.Cell, readings.Reading | None]], int]:
+        cells, count = cluster.cells_found(view, reach, text, most=most)
         read = readings.read_of(one.node for one in cells)
-        shown = [(one, read.get((one.node, *one.state.device.key))) for one in cells]
+        return [(one, read.get((one.node, *one.state.device.key))) for one in cells], count
+
+    def content() -> dict[str, Any]:
+        shown, count = found(SHOWN)
         return {"cells": shown, "count": count, "text": text}
 
-    return live_page(request, "devices", view, content, title=_("Devices"), nav="devices")
+    tables = {"devices": lambda: itertools.starmap(csv_rows.device, found(None)[0])}
+    return live_page(request, "devices", view, content, title=_("Devices"), nav="devices", tables=tables)
 
 
 @console
@@ -139,10 +152,14 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
     rows = list(Device.objects.filter(cluster=ledger.cluster_id(), uuid=uuid).select_related("node")[:2])
     if not rows:
         raise Http404(f"no device {uuid}")
+    here = {"uuid": uuid, "node": rows[0].node.name}
+
+    def trend() -> charts.Chart | None:
+        return charts.day_of(ledger.database_time(), **here)
 
     def content() -> dict[str, Any]:
         page = device_page.device_page(view, rows[0], reach)
-        used = measured.device_measured(uuid=uuid, node=rows[0].node.name, reach=reach)
+        used = measured.device_measured(**here, reach=reach)
         held_mib = page.state.held.memory_mib + page.state.device.reserved_mib if page.state else 0
         return {
             "page": page,
@@ -151,10 +168,15 @@ def device(request: HttpRequest, uuid: str) -> HttpResponse:
             "measured": used,
             "read": readings.device_read(rows[0]),
             "beyond_mib": used.beyond_mib(held_mib),
-            "chart": charts.day_of(ledger.database_time(), node=rows[0].node.name, uuid=uuid),
+            "chart": trend(),
         }
 
-    return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid)
+    tables: csv_tables.Tables = {
+        "holders": lambda: map(csv_rows.holder, device_page.device_page(view, rows[0], reach).holders),
+        "measured": lambda: map(csv_rows.measured, measured.device_measured(**here, reach=reach).shares),
+        "trend": lambda: csv_rows.trend(trend()),
+    }
+    return live_page(request, "device", view, content, title=uuid, nav="devices", uuid=uuid, tables=tables)
 
 
 def _sums(state: Any) -> cluster.Figure | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from accounting.pages import reasons, why
+from accounting.pages import csv_rows, csv_tables, reasons, why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, pods
 from accounting.services import what_if
@@ -27,9 +28,15 @@ def pending(request: HttpRequest) -> HttpResponse:
     view, reach = view_now(), access.reach_for(request)
     chosen = {name: request.GET.get(name, "").strip() for name in ("reason", "namespace")}
 
+    def all_of() -> list[pods.PodLine]:
+        return pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
+
+    def of_reason(lines: list[pods.PodLine]) -> list[tuple[int | None, pods.PodLine]]:
+        return _in_order(view, [line for line in lines if not chosen["reason"] or line.reason == chosen["reason"]])
+
     def content() -> dict[str, Any]:
-        waiting = pods.pod_lines(view, reach, state="pending", namespace=chosen["namespace"])
-        lines = _in_order(view, [line for line in waiting if not chosen["reason"] or line.reason == chosen["reason"]])
+        waiting = all_of()
+        lines = of_reason(waiting)
         return {
             "lines": _told(view, lines[:SHOWN]),
             "count": len(lines),
@@ -40,7 +47,11 @@ def pending(request: HttpRequest) -> HttpResponse:
             "chosen": chosen,
         }
 
-    return live_page(request, "pending", view, content, title=_("Pending"), nav="pending")
+    tables: csv_tables.Tables = {
+        "pending": lambda: itertools.starmap(csv_rows.waiting, _told(view, of_reason(all_of()))),
+        "reasons": lambda: ({"reason": code, "pods": count} for code, count in pods.by_reason(all_of())),
+    }
+    return live_page(request, "pending", view, content, title=_("Pending"), nav="pending", tables=tables)
 
 
 def _in_order(view: View, lines: list[pods.PodLine]) -> list[tuple[int | None, pods.PodLine]]:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Quota
+from accounting.pages import csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, quota_history
 
@@ -47,7 +48,13 @@ def quotas_as_of(request: HttpRequest) -> HttpResponse:
         newer = [row for key, row in today.items() if key not in known]
         return {"at": at, "entered": at.strftime(AT), "lines": lines, "newer": newer, "problem": problem}
 
-    return live_page(request, "quotas_as_of", view, content, title=_("Limits at an earlier time"), nav="quotas")
+    def table() -> csv_tables.Rows:
+        for one in content()["lines"]:
+            for what, then, today in one.limits:
+                yield {"limit_of": str(one.then), "limit": what, "at": at.isoformat(), "then": then, "now": today}
+
+    title, tables = _("Limits at an earlier time"), {"limits": table}
+    return live_page(request, "quotas_as_of", view, content, title=title, nav="quotas", tables=tables)
 
 
 def _asked(text: str, now: datetime) -> tuple[datetime, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Finding
+from accounting.pages import csv_rows, csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, finding_words, freshness, health, settings_shown
 
@@ -47,7 +49,13 @@ def findings(request: HttpRequest) -> HttpResponse:
         found = [finding_words.told(row) for row in activity.open_findings()]
         return {"open": found, "repaired": list(repaired.order_by("-repaired_at")[:50])}
 
-    return live_page(request, "findings", view, content, title=_("Findings"), nav="findings")
+    def table() -> csv_tables.Rows:
+        ours = Finding.objects.filter(cluster=ledger.cluster_id())
+        return csv_rows.findings(ours.order_by(F("repaired_at").desc(nulls_first=True), "-pk").iterator())
+
+    return live_page(
+        request, "findings", view, content, title=_("Findings"), nav="findings", tables={"findings": table}
+    )
 
 
 @console
@@ -61,7 +69,12 @@ def health_page(request: HttpRequest) -> HttpResponse:
     def content() -> dict[str, Any]:
         return {"health": health.health(view)}
 
-    return live_page(request, "health", view, content, title=_("Health"), nav="health", stamp=stamp)
+    tables = {
+        "jobs": lambda: csv_rows.jobs(health.health(view)),
+        "locks": lambda: csv_rows.locks(health.health(view)),
+    }
+
+    return live_page(request, "health", view, content, title=_("Health"), nav="health", stamp=stamp, tables=tables)
 
 
 @console
@@ -75,7 +88,10 @@ def changes(request: HttpRequest) -> HttpResponse:
         oldest = rows[-1].row.revision if len(rows) == activity.PAGE else None
         return {"rows": rows, "kind": kind, "key": key, "kinds": KINDS, "oldest": oldest}
 
-    return live_page(request, "activity", view, content, title=_("Activity"), nav="activity")
+    def table() -> csv_tables.Rows:
+        return map(csv_rows.change, activity.all_of(reach, kind=kind, key=key))
+
+    return live_page(request, "activity", view, content, title=_("Activity"), nav="activity", tables={"changes": table})
 
 
 @console
@@ -88,5 +104,9 @@ def settings_page(request: HttpRequest) -> HttpResponse:
     def content() -> dict[str, Any]:
         return {"groups": settings_shown.settings_shown(), "dependencies": settings_shown.dependencies()}
 
+    tables: csv_tables.Tables = {
+        "settings": lambda: csv_rows.settings(settings_shown.settings_shown()),
+        "dependencies": lambda: map(csv_rows.dependency, settings_shown.dependencies()),
+    }
     stamp = f"settings-{round(ledger.database_time().timestamp()) // POLLED_S}"
-    return live_page(request, "settings", view, content, title=_("Settings"), nav="health", stamp=stamp)
+    return live_page(request, "settings", view, content, title=_("Settings"), nav="health", stamp=stamp, tables=tables)

@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger, live_view
+from accounting.pages import csv_tables
 from accounting.selectors import access, freshness
 from hami_platform import env
 from hami_platform.domain.view import View
@@ -74,12 +75,16 @@ def live_page(
     uid: str = "",
     uuid: str = "",
     stamp: str = "",
+    tables: csv_tables.Tables | None = None,
 ) -> HttpResponse:
     """The page `console/<name>.html`; to a poll only its live part, or 204 while nothing has changed.
 
     `content` is called only when something is shown. uid, uuid: the pod or device of which the page shows
     more than the View has. stamp: changes whenever the page does, for one that shows something else than the View.
+    tables: what of it there is as CSV.
     """
+    if csv_tables.asked(request):
+        return csv_tables.answer(request, name, tables or {})
     stamp = stamp or freshness.stamp(view, pod_uid=uid, uuid=uuid)
     if _polls(request) and request.GET["after"] == stamp:
         return HttpResponse(status=204)

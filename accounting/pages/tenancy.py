@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -10,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Namespace, Tenant
-from accounting.pages import budgets, charts
+from accounting.pages import budgets, charts, csv_rows, csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, native_beside, pods, quota_bars, usage_report
 from accounting.services import standing
@@ -37,7 +38,9 @@ def quotas(request: HttpRequest) -> HttpResponse:
             "tenants": _tenants(view, reach),
         }
 
-    return live_page(request, "quotas", view, content, title=_("Quotas"), nav="quotas")
+    return live_page(
+        request, "quotas", view, content, title=_("Quotas"), nav="quotas", tables=_quota_tables(view, reach)
+    )
 
 
 @console
@@ -49,6 +52,9 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
     row = Namespace.objects.filter(cluster=ledger.cluster_id(), name=name).select_related("tenant").first()
     if row is None and name not in view.usage:
         raise Http404(f"no namespace {name}")
+
+    def trend() -> charts.Chart | None:
+        return charts.week_of(ledger.database_time(), {name})
 
     def content() -> dict[str, Any]:
         bars = quota_bars.bars_for(view, name, reach)
@@ -63,11 +69,16 @@ def namespace(request: HttpRequest, name: str) -> HttpResponse:
             "lines": lines,
             "count": count,
             "denied": pods.denied(reach, namespace=name),
-            "chart": charts.week_of(ledger.database_time(), {name}),
+            "chart": trend(),
             **budgets.of_scope(view, reach, namespace=name),
         }
 
-    return live_page(request, "namespace", view, content, title=name, nav="quotas")
+    tables: csv_tables.Tables = {
+        "amounts": lambda: itertools.starmap(csv_rows.amounts, sorted(view.usage.get(name, {}).items())),
+        "pods": lambda: map(csv_rows.pod, pods.pod_lines(view, reach, namespace=name)),
+        "trend": lambda: csv_rows.trend(trend()),
+    }
+    return live_page(request, "namespace", view, content, title=name, nav="quotas", tables=tables)
 
 
 @console
@@ -80,6 +91,9 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     if not reach.sees_tenant(row.pk):
         raise PermissionDenied(_("You have no role in the tenant %(name)s.") % {"name": name})
 
+    def trend() -> charts.Chart | None:
+        return charts.week_of(ledger.database_time(), usage_report.below(view, name))
+
     def content() -> dict[str, Any]:
         members = quota_bars.members_by_tenant(view).get(row.pk, set())
         bars = quota_bars.all_bars(view, reach)
@@ -89,11 +103,21 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
             "bars": [bar for bar in bars if bar.scope_kind == "tenant" and bar.scope == name],
             "member_bars": [bar for bar in bars if bar.scope_kind == "namespace" and bar.scope in members],
             "members": sorted(members),
-            "chart": charts.week_of(ledger.database_time(), usage_report.below(view, name)),
+            "chart": trend(),
             **budgets.of_scope(view, reach, tenant=name),
         }
 
-    return live_page(request, "tenant", view, content, title=name, nav="quotas")
+    tables = {"trend": lambda: csv_rows.trend(trend())}
+    return live_page(request, "tenant", view, content, title=name, nav="quotas", tables=tables)
+
+
+def _quota_tables(view: Any, reach: access.Reach) -> csv_tables.Tables:
+    return {
+        "limits": lambda: map(csv_rows.limit, quota_bars.all_bars(view, reach)),
+        "over": lambda: map(csv_rows.limit, standing.over(view, reach)),
+        "starved": lambda: map(csv_rows.starved, standing.starved(view, reach)),
+        "beside": lambda: map(csv_rows.beside, native_beside.all_beside(view, reach)),
+    }
 
 
 def _tenants(view: Any, reach: access.Reach) -> list[str]:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.cache import never_cache
 
 from accounting.models import ApiToken, Role
+from accounting.pages import csv_rows, csv_tables
 from accounting.pages.shell import console, frame, view_now
 from accounting.selectors import access, freshness
 from accounting.services import tokens
@@ -62,6 +63,9 @@ class TokenForm(forms.Form):
 @console
 def own_tokens(request: HttpRequest) -> HttpResponse:
     """The list and the form; after it was made, the new token's text."""
+    rows = ApiToken.objects.filter(user=request.user.pk).order_by("-created")
+    if csv_tables.asked(request):
+        return csv_tables.answer(request, "tokens", {"tokens": lambda: map(csv_rows.token, rows)})
     if request.method == "POST" and "revoke" in request.POST:
         return _revoked(request)
     form, text = TokenForm(request.POST if request.method == "POST" else None), ""
@@ -72,7 +76,7 @@ def own_tokens(request: HttpRequest) -> HttpResponse:
         "form": form,
         "text": text,
         "address": request.build_absolute_uri("/"),
-        "rows": ApiToken.objects.filter(user=request.user.pk).order_by("-created"),
+        "rows": rows,
         "reach": access.reach_for(request),
         "freshness": freshness.freshness(view_now()),
         "title": _("Tokens"),

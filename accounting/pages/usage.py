@@ -9,13 +9,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
 from accounting.api import tables
-from accounting.pages import charts
+from accounting.pages import charts, csv_rows, csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, trends, usage_report, windows
 from accounting.selectors.usage_report import Line, Report, Scope
@@ -46,7 +46,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     window, problem = window_asked(request)
     by = request.GET.get("by", "") if request.GET.get("by") in BY else "tenant" if reach.everything else "namespace"
     scope = scope_of(request, view, reach)
-    if request.GET.get("format") == "csv":
+    if csv_tables.asked(request) and "table" not in request.GET:
         return csv_answer(view, usage_report.usage_report(view, reach, window, by=by, scope=scope))
 
     def content() -> dict[str, Any]:
@@ -58,8 +58,9 @@ def usage(request: HttpRequest) -> HttpResponse:
             "problem": problem,
         }
 
+    tables = {"trend": lambda: csv_rows.trend(charts.chart(_trend(view, reach, window, scope)))}
     stamp = f"usage-{usage_report.summed_at() or 0}"
-    answer = live_page(request, "usage", view, content, title=gettext("Usage"), nav="usage", stamp=stamp)
+    answer = live_page(request, "usage", view, content, title=gettext("Usage"), nav="usage", stamp=stamp, tables=tables)
     answer.status_code = 400 if problem else answer.status_code
     return answer
 

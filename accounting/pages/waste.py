@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from accounting import ledger
+from accounting.pages import csv_rows
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, idle
 from hami_platform.domain import fragments
@@ -28,9 +29,14 @@ def fragmentation(request: HttpRequest) -> HttpResponse:
     asked = {name: _number(request, name, most) for name, most in (("memory_mib", MOST_MIB), ("core_percent", 100))}
 
     def content() -> dict[str, Any]:
-        return {"models": _fragments(view, asked["memory_mib"], asked["core_percent"] or 0), **asked}
+        return {"models": models(), **asked}
 
-    return live_page(request, "fragmentation", view, content, title=_("Fragmentation"), nav="usage")
+    def models() -> list[Fragments]:
+        return _fragments(view, asked["memory_mib"], asked["core_percent"] or 0)
+
+    tables = {"fragmentation": lambda: map(csv_rows.fragments, models())}
+
+    return live_page(request, "fragmentation", view, content, title=_("Fragmentation"), nav="usage", tables=tables)
 
 
 @console
@@ -44,8 +50,9 @@ def waste(request: HttpRequest) -> HttpResponse:
         found = idle.idle(view, reach, minutes=minutes, below=below)
         return {"found": found, "shown": found.shares[:SHOWN], "periods": PERIODS}
 
+    tables = {"idle": lambda: map(csv_rows.idle, idle.idle(view, reach, minutes=minutes, below=below).shares)}
     stamp = f"idle-{int(ledger.database_time().timestamp()) // IDLE_EVERY_S}"
-    return live_page(request, "idle", view, content, title=_("Idle and waste"), nav="usage", stamp=stamp)
+    return live_page(request, "idle", view, content, title=_("Idle and waste"), nav="usage", stamp=stamp, tables=tables)
 
 
 def _fragments(view: View, memory_mib: int | None, core_percent: int) -> list[Fragments]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from accounting import ledger
 from accounting.models import Pod, PodState, Trace
-from accounting.pages import why
+from accounting.pages import csv_rows, csv_tables, why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, activity, measured, pods
 from accounting.selectors.cluster import WAITING_STATES
@@ -19,6 +20,7 @@ from hami_platform.domain.wire import pod_request
 
 SHOWN = 200
 STATES = ("pending", *(state.value for state in PodState if state != PodState.ENDED), pods.UNMANAGED)
+DECISIONS = 20
 FILTERS = ("state", "namespace", "node", "reason", "text")
 
 
@@ -40,7 +42,8 @@ def pod_list(request: HttpRequest) -> HttpResponse:
             "states": STATES,
         }
 
-    return live_page(request, "pods", view, content, title=_("Pods"), nav="pods")
+    tables = {"pods": lambda: map(csv_rows.pod, pods.pod_page(view, reach, **chosen, most=None)[0])}
+    return live_page(request, "pods", view, content, title=_("Pods"), nav="pods", tables=tables)
 
 
 @console
@@ -55,8 +58,6 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
 
     def content() -> dict[str, Any]:
         row = view.pods.get(found.pk)
-        cluster = ledger.cluster_id()
-        decided_as = {found.uid, found.claim_id} - {""}  # at admission a pod has no uid
         used, missing = measured.pod_measured(uid=found.uid, node=row.node if row else "")
         return {
             "pod": found,
@@ -64,11 +65,24 @@ def pod(request: HttpRequest, key: str) -> HttpResponse:
             "held": sorted(row.held.items()) if row else [],
             "asks": pods.request_text(pod_request.decode(found.request)),
             "shares": list(found.shares.all()),
-            "traces": list(Trace.objects.filter(cluster=cluster, pod_uid__in=decided_as)[:20]),
+            "traces": list(_decisions(found)[:DECISIONS]),
             "timeline": activity.timeline(found),
             "measured": used,
             "unmeasured": missing,
             "why": why.why(view, reach, row) if row is not None and row.state in WAITING_STATES else None,
         }
 
-    return live_page(request, "pod", view, content, title=str(found), nav="pods", uid=found.uid)
+    live = view.pods.get(found.pk)
+    tables: csv_tables.Tables = {
+        "held": lambda: itertools.starmap(csv_rows.held, sorted(live.held.items()) if live else ()),
+        "shares": lambda: map(csv_rows.share, found.shares.all()),
+        "measured": lambda: map(csv_rows.measured, measured.pod_measured(uid=found.uid, node=found.node)[0]),
+        "decisions": lambda: map(csv_rows.decision, _decisions(found)),
+    }
+    return live_page(request, "pod", view, content, title=str(found), nav="pods", uid=found.uid, tables=tables)
+
+
+def _decisions(found: Pod) -> QuerySet[Trace]:
+    """Newest first. At admission a pod has no uid, so that its claim stands for it."""
+    decided_as = {found.uid, found.claim_id} - {""}
+    return Trace.objects.filter(cluster=ledger.cluster_id(), pod_uid__in=decided_as)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model
+from django.db.models import Model, Q, QuerySet
 
 from accounting import ledger, models
 from accounting.models import Finding, Journal, Pod
@@ -15,6 +15,7 @@ from accounting.selectors import words
 from accounting.selectors.access import Reach
 
 PAGE = 50
+PIECE = 1000
 HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "version", "in_force"})
 COLUMNS_OF: dict[str, type[Model]] = {
     "budget": models.Budget,
@@ -58,18 +59,31 @@ class Change:
 
 def activity(reach: Reach, *, kind: str = "", key: str = "", before: int | None = None) -> list[Change]:
     """Newest first, PAGE rows at most, those before a revision if one is given. kind "people": what persons changed."""
-    rows = Journal.objects.filter(cluster=ledger.cluster_id()).order_by("-revision", "seq")
-    if kind == "people":
-        rows = rows.filter(kind__in=PEOPLE).exclude(actor="")
-    elif kind:
-        rows = rows.filter(kind=kind)
-    if key:
-        rows = rows.filter(key=key)
+    rows = _rows(kind, key)
     if before is not None:
         rows = rows.filter(revision__lt=before)
     if reach.everything:
         return [change(row) for row in rows[:PAGE]]
     return [change(row) for row in within(rows[: PAGE * 20], reach)][:PAGE]
+
+
+def all_of(reach: Reach, *, kind: str = "", key: str = "") -> Iterator[Change]:
+    """Every change, newest first, read piece by piece, so that no read holds the database for long."""
+    rows = _rows(kind, key)
+    piece = list(rows[:PIECE])
+    while piece:
+        yield from (change(row) for row in within(piece, reach))
+        last = piece[-1]
+        piece = list(rows.filter(Q(revision__lt=last.revision) | Q(revision=last.revision, seq__gt=last.seq))[:PIECE])
+
+
+def _rows(kind: str, key: str) -> QuerySet[Journal]:
+    rows = Journal.objects.filter(cluster=ledger.cluster_id()).order_by("-revision", "seq")
+    if kind == "people":
+        rows = rows.filter(kind__in=PEOPLE).exclude(actor="")
+    elif kind:
+        rows = rows.filter(kind=kind)
+    return rows.filter(key=key) if key else rows
 
 
 def timeline(pod: Pod) -> list[Change]:

@@ -221,9 +221,9 @@ def cells_of(
         yield Cell(node, one, marks_of(one, by_people=key in people), here)
 
 
-def cells_found(view: View, reach: Reach, text: str, *, most: int) -> tuple[list[Cell], int]:
+def cells_found(view: View, reach: Reach, text: str, *, most: int | None) -> tuple[list[Cell], int]:
     """(devices that `text` names by node, model, vendor, uuid or mark, by model and node, at most so many; their
-    number)."""
+    number). most: None for all."""
     people = holders.holds_by_node(view)
     wanted = text.lower()
     found = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from fractions import Fraction
+from typing import Any
 
 from django import template
 from django.utils import dateformat
@@ -76,6 +77,18 @@ def told(text: object) -> str:
 def told_as(text: object) -> str:
     """The same, to be kept: `{% told bar.unit as unit %}`."""
     return words.told(str(text))
+
+
+@register.simple_tag(takes_context=True)
+def csv(context: Any, table: str, about: str) -> SafeString:
+    """A link to a table of this page as CSV, with the page's filters. about: what it is of, for who hears it."""
+    query = context["request"].GET.copy()
+    for name, value in (("after", ""), ("format", "csv"), ("table", table)):
+        query.pop(name, None)
+        if value:
+            query[name] = value
+    link = '<p class="csv"><a href="?{}" download aria-label="CSV: {}">CSV</a></p>'
+    return format_html(link, query.urlencode(), about)
 
 
 @register.filter
