@@ -56,6 +56,8 @@ class GpuNode:
             "numa": index * 2 // self.cards,
             "health": "unhealthy" if (self.name, index) == UNHEALTHY else "healthy",
         }
+        if (self.name, index) == UNHEALTHY:
+            card["ailment"] = "XID 79"
         if self.mig:
             card |= {"mode": "mig", "mig_profiles": [_profile(*one) for one in _A100_80GB_PROFILES]}
         return card

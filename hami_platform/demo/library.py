@@ -1,4 +1,5 @@
-"""The limiting library's part: writes the shared region of every container that runs on a made-up card.
+"""The limiting library's part: writes the shared region of every container that runs on a made-up card. What they do
+there is told to `driver`, which says how the cards are.
 
 A real library (HAMi-core) does that inside the container; here one thread does it for all, with made-up figures, so
 that the agents' monitors have something to read, show and report. Must not know: the agent, the platform.
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hami_platform.demo import driver
 from hami_platform.domain import errors
 from hami_platform.domain.wire import pod_devices
 from hami_platform.simulator import client
@@ -54,16 +56,31 @@ class Library(threading.Thread):
     def run(self) -> None:
         """Every few seconds all containers once."""
         while not self._over.wait(PERIOD_S):
-            with contextlib.suppress(client.ApiFailure, OSError):
+            with contextlib.suppress(client.ApiFailure, OSError, ValueError):
+                work: dict[str, driver.Work] = {}
                 for pod in self._api.get(client.path_of("pods"))["items"]:
-                    self._use(pod, time.time())
+                    self._use(pod, time.time(), work)
+                driver.write(self._nodes, work)
 
-    def _use(self, pod: dict[str, Any], now_s: float) -> None:
+    def _use(self, pod: dict[str, Any], now_s: float, work: dict[str, driver.Work]) -> None:
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         for container, devices in _running(pod):
+            for device in devices:
+                name = f"{meta['uid']}_{container['name']} {device.uuid}"
+                work[device.uuid] = _added(work.get(device.uuid, driver.Work()), device, _busy(name, now_s))
             folder = self._nodes / node / "vgpu" / "containers" / f"{meta['uid']}_{container['name']}"
             if folder.is_dir():  # made by Allocate
                 _write(folder / "made-up.cache", container, devices, now_s)
+
+
+def _added(before: driver.Work, device: pod_devices.Row, busy: float) -> driver.Work:
+    """With one more container's work on the card."""
+    share = min(100, device.core_percent or 100) / 100
+    return driver.Work(before.busy + share * busy, before.memory_mib + _used_mib(device, busy))
+
+
+def _used_mib(device: pod_devices.Row, busy: float) -> int:
+    return int(device.memory_mib * (0.35 + 0.6 * busy))
 
 
 def _running(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[pod_devices.Row, ...]]]:
@@ -91,7 +108,7 @@ def _write(path: pathlib.Path, container: dict[str, Any], devices: tuple[pod_dev
             _head(file, container, devices)
         for index, device in enumerate(devices):
             busy = _busy(f"{path.parent.name} {device.uuid}", now_s)
-            total = int(device.memory_mib * MIB * (0.35 + 0.6 * busy))
+            total = _used_mib(device, busy) * MIB
             context, module = min(total, 300 * MIB), min(total // 20, 50 * MIB)
             used = (context, module, max(0, total - context - module), 0, total)
             _put(file, _SLOT + _USED + index * 64, "<5Q", *used)

@@ -55,7 +55,7 @@ def desk(client: Client) -> Client:
 def page(client: Client) -> str:
     answer = client.get(reverse("console:connect"))
     assert answer.status_code == 200
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", answer.content.decode())).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())).split())
 
 
 def run() -> bool:

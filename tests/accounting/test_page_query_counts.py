@@ -40,6 +40,7 @@ COUNTS = {
     "findings": 9,
     "health": 14,
     "settings": 9,
+    "connect": 6,
     "activity": 8,
     "simulate": 4,
 }
@@ -55,7 +56,7 @@ def test_a_page_takes_as_many_statements_as_is_written_here(client: Client, page
         rows.pod(f"more{n}", node=f"n{n}", shares=[rows.Given(f"GPU-n{n}-{m}") for m in range(4)])
     for scope in ({"namespace": "nlp"}, {"tenant": "labs"}):
         plan = budgets.Plan(device_hours=100, amount=Decimal(100), currency="EUR")
-        budgets.budget_set(**scope, plan=plan, reason="test")
+        budgets.budget_set(**scope, plan=plan, reason="test")  # type: ignore[arg-type]
     rollups.hours_rollup()
     ledger._clusters[env.current().cluster] = ledger.cluster_id()  # a test's transaction does not keep it
     arguments = ARGUMENTS | {"budget": models.Budget.objects.get(tenant__name="labs").pk}

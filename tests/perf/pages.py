@@ -14,6 +14,10 @@ import django
 
 PATHS = (
     "/",
+    "/?colour=cores",
+    "/?colour=use",
+    "/?colour=temperature",
+    "/?colour=health",
     "/pending",
     "/pods",
     "/nodes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 OWNERS = 5
 """Of each namespace."""
@@ -58,3 +58,20 @@ def past_fill() -> None:
         ignore_conflicts=True,
     )  # fmt: skip
     rollups.hours_rollup()
+    _readings(now)
+
+
+def _readings(now: datetime) -> None:
+    """Every device as its agent read it just now."""
+    from accounting.models import Device, DeviceReading
+
+    DeviceReading.objects.bulk_create(
+        (
+            DeviceReading(
+                device_id=pk, at=now, memory_used_mib=100, core_used_percent=pk % 101, temperature_c=30 + pk % 60,
+                temperature_limit_c=90, power_w=300, power_limit_w=400, slowed="heat_software" if pk % 97 == 0 else "",
+            )
+            for pk in Device.objects.values_list("pk", flat=True)
+        ),
+        batch_size=1000,
+    )  # fmt: skip
