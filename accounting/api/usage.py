@@ -54,7 +54,11 @@ class UsageShape(drf.Serializer[Any]):
     device_us = drf.IntegerField(help_text="Microseconds of whole devices; 3600000000 are one device hour.")
     memory_mib_s = drf.IntegerField(help_text="Held MiB times seconds; of the idle row: free.")
     core_percent_s = drf.IntegerField()
+    measured_us = drf.IntegerField(help_text="Of device_us, while use was measured.")
+    unused_us = drf.IntegerField(help_text="Of the measured time, held beyond what was used.")
+    cores_idle_us = drf.IntegerField(help_text="Of the measured time, while the share's own cores did nothing.")
     charges = ChargeShape(many=True)
+    unused_charges = ChargeShape(many=True, help_text="Of what was not used.")
     simulated = drf.BooleanField(help_text="Some of the report's hours are made up for a demonstration.")
 
 
@@ -90,7 +94,10 @@ class UsageEndpoint(lists.LinesEndpoint):
 
 def _row(view: View, report: Report, line: Line, *, idle: bool = False) -> dict[str, Any]:
     parts = line.parts if not idle else ("",) * 2
-    charges = [{"currency": currency, "cents": cents} for currency, cents in sorted(line.cents.items())]
+    charges, unused = (
+        [{"currency": currency, "cents": amount} for currency, amount in sorted(cents.items())]
+        for cents in (line.cents, line.unused_cents)
+    )
     return {
         "since": report.window.since,
         "until": report.window.until,
@@ -99,7 +106,11 @@ def _row(view: View, report: Report, line: Line, *, idle: bool = False) -> dict[
         "device_us": line.card_us,
         "memory_mib_s": line.memory_mib_s,
         "core_percent_s": line.core_percent_s,
+        "measured_us": line.measured_us,
+        "unused_us": line.unused_us,
+        "cores_idle_us": line.unbusy_us,
         "charges": charges,
+        "unused_charges": unused,
         "simulated": report.simulated,
     }
 
