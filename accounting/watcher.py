@@ -95,6 +95,8 @@ class Term:
         self._freed = wake.Freed()
         self._lingering = lingering.Lingering()
         self._listed: set[str] = set()
+        self._nodes_asked = False
+        self._early: list[feed.Part] = []
         self._every = {
             self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S, self._settle: SETTLE_TICK_S,
             self._lingered: LINGER_TICK_S,
@@ -110,8 +112,21 @@ class Term:
         with feed.Feed(sources) as parts:
             while not self._stopped.is_set():
                 for part in parts.take(wait_s=TAKE_S):
-                    self._apply(part)
+                    self.take(part)
                 self._tick()
+
+    def take(self, part: feed.Part) -> None:
+        """Apply a part; pods wait until the nodes were listed, or could not be: what a pod holds is of a model, which
+        only its node says."""
+        if part.source == "pods" and not self._nodes_asked:
+            self._early.append(part)
+            return
+        self._apply(part)
+        if part.source == "nodes" and not self._nodes_asked:
+            self._nodes_asked = True
+            for pods in self._early:
+                self._apply(pods)
+            self._early = []
 
     def _tick(self) -> None:
         for step in self._due:

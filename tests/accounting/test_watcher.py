@@ -12,11 +12,12 @@ import pytest
 from django.db import connection
 
 from accounting import ledger, live_view
-from accounting.models import NodeLock, ProcessLease
+from accounting.models import Device, NodeLock, ProcessLease, Share
 from accounting.services import bindings, flights, reconcile
-from accounting.watcher import Watcher, split
+from accounting.watcher import Term, Watcher, split, take_office
 from hami_platform import env
-from hami_platform.kube.listwatch import Event
+from hami_platform.kube import errors, feed
+from hami_platform.kube.listwatch import Event, Failed, Listed
 from tests.accounting import flow, kube_objects, simulated
 from tests.accounting.simulated import World, until
 
@@ -66,6 +67,30 @@ def test_it_loads_compares_and_follows(world: World) -> None:
         world.delete("p")
         until(lambda: flow.state(pod) is None, "released")
     flow.view_is_true()
+
+
+def test_pods_that_were_listed_first_wait_for_their_nodes(world: World) -> None:
+    pod = kube_objects.pod(node="n1", annotations={"hami.io/vgpu-devices-allocated": "GPU-n1,NVIDIA,1000,10:;"})
+    node = kube_objects.node()
+    epoch = take_office("one")
+    assert epoch is not None
+    term = Term(world.api, kube_objects.CONFIG, "one", epoch, threading.Event())
+    term.take(feed.Part("pods", Listed((pod,), "5")))
+    assert not Share.objects.exists()
+    term.take(feed.Part("nodes", Listed((node,), "5")))
+    assert Share.objects.get().model == Device.objects.get().model != ""
+    flow.view_is_true()
+
+
+def test_pods_do_not_wait_for_nodes_that_cannot_be_listed(world: World) -> None:
+    flow.cluster()
+    pod = kube_objects.pod(node="n1", annotations={"hami.io/vgpu-devices-allocated": "GPU-n1,NVIDIA,1000,10:;"})
+    epoch = take_office("one")
+    assert epoch is not None
+    term = Term(world.api, kube_objects.CONFIG, "one", epoch, threading.Event())
+    term.take(feed.Part("pods", Listed((pod,), "5")))
+    term.take(feed.Part("nodes", Failed(errors.Unreachable("away"), 1.0)))
+    assert Share.objects.count() == 1
 
 
 def test_it_goes_on_after_cut_watches_and_compaction(world: World) -> None:
@@ -139,6 +164,6 @@ def test_events_of_one_batch_come_down_to_the_last_of_each_pod() -> None:
         Event(pod("c", 4)),
         Event(pod("c", 5), deleted=True),
     )
-    latest, deleted = split(events)
+    latest, deleted = split(events)  # type: ignore[arg-type]
     assert latest == [pod("a", 2)]
     assert deleted == [pod("b", 3), pod("c", 5)]
