@@ -22,6 +22,7 @@ from accounting.api import (
     simulate,
     tokens,
     usage,
+    waste,
 )
 
 app_name = "api"
@@ -56,6 +57,7 @@ urlpatterns = [
     path("v1/budgets/<int:budget_id>/holders", budgets.HoldersEndpoint.as_view(), name="budget-holders"),
     path("v1/measurements", measurements.MeasurementsEndpoint.as_view(), name="measurements"),
     path("v1/usage", usage.UsageEndpoint.as_view(), name="usage"),
+    path("v1/waste", waste.WasteEndpoint.as_view(), name="waste"),
     path("v1/prices", usage.PricesEndpoint.as_view(), name="prices"),
     path("v1/prices/<int:price_id>", usage.PriceEndpoint.as_view(), name="price"),
     path("v1/traces", records.TracesEndpoint.as_view(), name="traces"),
