@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hami_platform.domain import devices, lifecycle, requests
 from hami_platform.domain.wire import mig_allocations, node_lock, pod_devices
 
-NAMES = st.text(st.characters(exclude_characters=",:;\0", exclude_categories=("Cs",)), min_size=1, max_size=12)
+NAMES = st.text(st.characters(exclude_characters=",:;\0", exclude_categories=("Cs",)), min_size=1, max_size=12)  # type: ignore[arg-type]
 """Device names as the wire can carry them."""
 INT32 = st.integers(0, 2**31 - 1)
 SIGNED_INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -21,8 +21,8 @@ from accounting.services import (
 )
 from hami_platform.domain.quota import Limits
 
-WHY = {"reason": "asked by the team", "actor": "ada"}
-CARD = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
+WHY: dict[str, Any] = {"reason": "asked by the team", "actor": "ada"}
+CARD: dict[str, Any] = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
 
 
 @contextmanager
@@ -61,4 +61,4 @@ def refused(field: str, says: str = "") -> Iterator[None]:
 
 def nlp_quota(**changes: Any) -> Quota:
     """The default quota of nlp: 40 GiB."""
-    return quotas.quota_set(**{"namespace": "nlp", "limits": Limits(memory_mib=40960)} | WHY | changes)
+    return quotas.quota_set(**WHY | {"namespace": "nlp", "limits": Limits(memory_mib=40960)} | changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -13,7 +15,7 @@ from tests.accounting import rows
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 DEVICES = "admin:accounting_device_changelist"
 
 

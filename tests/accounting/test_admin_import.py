@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -17,7 +18,7 @@ from tests.accounting.changes import same_view
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 IMPORT = "admin:accounting_quota_import"
 COLUMNS = ("namespace", "tenant", "name", *models.Quota.LIMITS, "vendor", "model_pattern", "reason")
 

@@ -24,7 +24,7 @@ from tests.accounting import rows
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "the walk", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "the walk", "actor": "root"}
 Form = dict[str, Any]
 
 

@@ -17,7 +17,7 @@ from tests.accounting import rows
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 ANY = {"If-Match": "*"}
 LISTS = (
     "nodes", "devices", "holds", "pods", "pending", "denied", "namespaces", "tenants", "quotas", "findings", "traces",

@@ -16,7 +16,7 @@ from tests.accounting.test_usage_pages import price, report, used
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up"}
+WHY: dict[str, Any] = {"reason": "set up"}
 
 
 @pytest.fixture

@@ -37,7 +37,9 @@ def test_explain_needs_reach_and_hides_names_of_others() -> None:
     (holder,) = body["nodes"][0]["devices"][0]["holders"]
     assert (holder["name"], holder["uid"], holder["memory_mib"]) == ("another namespace", "", 20000)
     waits = [step for fix in body["fixes"] for step in fix["steps"] if step["kind"] == "wait"]
-    assert waits[0]["action"] == "Wait until a pod in another namespace ends: it holds 20000 MiB and 50 % of cores on n1."
+    assert (
+        waits[0]["action"] == "Wait until a pod in another namespace ends: it holds 20000 MiB and 50 % of cores on n1."
+    )
     assert (waits[0]["url"], waits[0]["command"], waits[0]["may"]) == ("", "", False)
 
 
@@ -162,7 +164,7 @@ def test_what_is_wrong_is_named(root: APIClient, body: dict[str, Any], field: st
 
 def test_a_hold_of_a_person_is_a_holder_and_a_fix(root: APIClient) -> None:
     rows.node(count=1)
-    card = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
+    card: dict[str, Any] = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
     hold = holds.hold_add(amounts=holds.Amounts(24000, 0, 1), **card, **WHY)
     rows.pod("train", state="waiting", shares=(), asks=rows.requests.DeviceRequest("NVIDIA", 1, 2000, None, 0))
     body = root.get(url("pod-explain", "uid-train")).json()

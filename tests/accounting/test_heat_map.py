@@ -163,7 +163,7 @@ def test_a_step_begins_at_its_lower_end(value: int, step: int) -> None:
 
     from accounting.selectors.readings import Reading
 
-    device = Device("NVIDIA", "GPU-1", 0, "NVIDIA A10", 24576, 100, 10)
+    device = Device("GPU-1", 0, "NVIDIA", "NVIDIA A10", 24576, 100, 10)
     cell = cluster.Cell("n1", DeviceState(device), ())
     shade = shades.of_device(
         shades.CHOICES["temperature"], cell, Reading(datetime(2026, 1, 1, tzinfo=UTC), temperature_c=value)

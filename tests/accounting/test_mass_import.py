@@ -18,7 +18,7 @@ RUNNING = {"main": kube_objects.running()}
 
 def bound(name: str, allocated: str | None = "GPU-n1,NVIDIA,1000,10:;", **more: Any) -> dict[str, Any]:
     notes = {} if allocated is None else {ALLOCATED: allocated}
-    return kube_objects.pod(name, annotations=notes, **({"node": "n1", "mem": 1000} | more))
+    return kube_objects.pod(name, annotations=notes, **(dict[str, Any](node="n1", mem=1000) | more))
 
 
 PODS = [

@@ -294,7 +294,7 @@ def test_a_measurement_reaches_an_open_page(desk: Client) -> None:
     busy()
     address = reverse("console:device", args=["GPU-n1-0"])
     stamp = desk.get(address).context["stamp"]
-    poll = {"HTTP_HX_REQUEST": "true"}
+    poll: dict[str, Any] = {"HTTP_HX_REQUEST": "true"}
     assert desk.get(address, {"after": stamp}, **poll).status_code == 204
     store(WHOLE)
     assert desk.get(address, {"after": stamp}, **poll).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -20,9 +21,9 @@ from tests.accounting.rows import Given
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
-CARD = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
-POLL = {"HTTP_HX_REQUEST": "true"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
+CARD: dict[str, Any] = {"node": "n1", "vendor": "NVIDIA", "uuid": "GPU-n1-0"}
+POLL: dict[str, Any] = {"HTTP_HX_REQUEST": "true"}
 PAGES = ("cluster", "nodes", "devices", "pods", "quotas", "findings", "activity")
 
 

@@ -52,7 +52,7 @@ def filled() -> None:
     plan = budgets.Plan(device_hours=100, amount=Decimal("99.5"), currency="EUR", period="quarter")
     budgets.budget_set(tenant="labs", plan=plan, selector=a100, **why)
     days = {"period": "once", "first_day": date(2026, 5, 1), "last_day": date(2026, 5, 31)}
-    budgets.budget_set(namespace="nlp", plan=budgets.Plan(device_hours=0, **days), **why)
+    budgets.budget_set(namespace="nlp", plan=budgets.Plan(device_hours=0, **days), **why)  # type: ignore[arg-type]
     dear = Decimal("1.25")
     prices.price_set(vendor="NVIDIA", model_pattern="*", device_hour=dear, valid_from=date(2026, 1, 1), **why)
     people.role_grant(role="operator", group="ops", **why)

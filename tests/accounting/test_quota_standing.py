@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -19,7 +20,7 @@ from tests.accounting.rows import Given
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent import futures
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -53,7 +53,7 @@ def at_once(many: int, ask: Callable[[int], T]) -> list[T]:
         return list(pool.map(one, range(many)))
 
 
-def placed(many: int, **amounts: int) -> list[str]:
+def placed(many: int, **amounts: Any) -> list[str]:
     """The nodes that so many pods got from /filter at once."""
     names = tuple(live_view.live().refresh().states)
     asked = [seen.from_object(kube_objects.pod(f"p{n}", **amounts), flow.CONFIG) for n in range(many)]

@@ -8,6 +8,7 @@ import re
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -27,7 +28,7 @@ from tests.accounting.test_usage_hours import HOUR_US, past
 
 pytestmark = pytest.mark.django_db
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 H = timedelta(hours=1)
 
 

@@ -27,7 +27,7 @@ def freed() -> wake.Freed:
     return follower
 
 
-def refused(name: str, *, priority: int = 0, **amounts: int) -> dict[str, Any]:
+def refused(name: str, *, priority: int = 0, **amounts: Any) -> dict[str, Any]:
     """A pod that was admitted, seen, and refused at filter just now."""
     pod = kube_objects.pod(name, **amounts)
     pod["spec"]["priority"] = priority

@@ -65,7 +65,7 @@ def test_law_11_the_answer_is_what_admission_and_filter_do_next(
     with transaction.atomic():
         live_view.forget()
         flow.cluster(kube_objects.node("n1", device("GPU-n1-0"), device("GPU-n1-1", index=1)), kube_objects.node("n2"))
-        flow.limit(mode=mode, **limits)
+        flow.limit(mode=mode, **limits)  # type: ignore[arg-type]
         for number, (count, mem, cores) in enumerate(asks):
             _compare(number, count, mem, cores)
         transaction.set_rollback(True)
@@ -133,7 +133,7 @@ def test_asking_writes_nothing(root: APIClient) -> None:
     view = live_view.live().refresh()
     with CaptureQueriesContext(connection) as caught:
         submitted = simulations.from_text(MANIFEST)
-        simulations.simulation(view, submitted, changes, copies=3)
+        simulations.simulation(view, submitted, changes, copies=3)  # type: ignore[arg-type]
         row = view.pod("uid-train")
         assert row is not None
         what_if.explain_pod(view, row)
@@ -266,7 +266,7 @@ def test_a_scenario_is_read_on_top_of_those_before() -> None:
     full()
     view = live_view.live().refresh()
     both = [{"kind": "nodes", "like": "n1", "count": 1, "name": "x"}, {"kind": "cordon", "node": "x-1"}]
-    found = scenarios.scenario_of(view, both)
+    found = scenarios.scenario_of(view, both)  # type: ignore[arg-type]
     assert found.changes.nodes["x-1"] is not None
     assert all(one.cordoned for one in found.changes.nodes["x-1"].devices)
     with pytest.raises(InvalidInput):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.urls import reverse
 from rest_framework.test import APIClient
 
@@ -11,7 +13,7 @@ from hami_platform.domain.quota import Limits
 from tests.accounting import rows
 from tests.accounting.rows import Given
 
-WHY = {"reason": "set up", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up", "actor": "root"}
 MANIFEST = """
 apiVersion: apps/v1
 kind: Deployment

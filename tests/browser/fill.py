@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from typing import Any
 
 import django
 
 PASSWORD = "correct horse battery"
-WHY = {"reason": "set up for a look", "actor": "root"}
+WHY: dict[str, Any] = {"reason": "set up for a look", "actor": "root"}
 
 
 def everything() -> None:
@@ -63,11 +64,13 @@ def everything() -> None:
         summary="0/6 nodes: 6 CardInsufficientMemory", reason="CardInsufficientMemory", first_at=now, last_at=now,
     )  # fmt: skip
     models.DeniedAsk.objects.create(
-        cluster_id=ledger.cluster_id(), namespace="nlp", owner="ReplicaSet/web", message="needs 8, free 2",
+        cluster_id=ledger.cluster_id(), namespace="nlp", owner="ReplicaSet/web",
+        message="exceeding resource quota: needs 8, free 2 of 8 devices, used 6, quota nlp/default",
         first_at=now, last_at=now, times=3,
     )  # fmt: skip
     with ledger.transaction(cause="test") as entry:
-        findings.finding_raise(entry, kind="lock-stale", subject="n2", message="lock of n2 is old", evidence={})
+        late = "locked since 2026-11-30 08:00:00 UTC, more than twice the time-out"
+        findings.finding_raise(entry, kind="node-lock-stuck", subject="n2", message=late, evidence={})
     used()
 
 
@@ -104,6 +107,24 @@ def used() -> None:
         Sample("GPU-n1-0", memory_used_mib=9000, core_used_percent=12),
     ]
     measurements.measurements_store(node="n1", age_s=0, samples=samples)
+    read()
+
+
+def read() -> None:
+    """How the devices of n4 are, as its agent last read it: each a step warmer than the one before; the last fell off
+    the bus."""
+    from accounting.services import measurements
+    from accounting.services.measurements import Condition, Sample
+
+    warm = [
+        Sample(
+            f"GPU-n4-{n}", "", "", 2000 * n, 14 * n,
+            Condition(35 + 9 * n, 90, 60 + 40 * n, 300, ("heat_software",) if n == 6 else (), 31 if n == 2 else None, 60),
+        )
+        for n in range(7)
+    ]  # fmt: skip
+    gone = Sample("GPU-n4-7", condition=Condition(xid=79, xid_age_s=600, ailment="XID 79"))
+    measurements.measurements_store(node="n4", age_s=0, samples=[*warm, gone])
 
 
 def late() -> None:

@@ -25,7 +25,7 @@ from tests.accounting import flow, kube_objects
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.ledger]
 
-WHY = {"reason": "test", "actor": "test"}
+WHY: dict[str, Any] = {"reason": "test", "actor": "test"}
 SECRET = "elsewhere"
 OURS = ("console", "api")
 KEYS = {

@@ -59,9 +59,9 @@ def clocks(fresh_postgres: str, tmp_path: Path) -> Iterator[tuple[cluster.Cluste
         one.prepare()
         for role in ("webhook", "extender"):
             one.add(role)
-            one.add(role, **made["listeners"].settings)
+            one.add(role, **made["listeners"].settings)  # type: ignore[arg-type]
         for role in ("watcher", "beat", "worker"):
-            one.add(role, **made[role].settings)
+            one.add(role, **made[role].settings)  # type: ignore[arg-type]
         one.wait()
         around.open(one)
         yield around, one, made

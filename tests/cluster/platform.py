@@ -207,7 +207,7 @@ class Platform:
     def environment(self, role: str) -> dict[str, str]:
         """The environment of one process. Our own settings of the calling shell do not leak in."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HAMI_", "DJANGO_"))}
-        return kept | self._settings(role) | self._more
+        return kept | self._settings(role) | self._more  # type: ignore[operator]
 
     def _settings(self, role: str) -> Mapping[str, str]:
         return {

@@ -84,7 +84,7 @@ def quota_set(namespace: str, mode: str | None, limits: dict[str, int | None]) -
 def traces(namespace: str, name: str) -> list[Row]:
     """Stored decisions about a pod, newest first."""
     found = Trace.objects.filter(cluster=ledger.cluster_id(), namespace=namespace, pod_name=name)
-    return list(found.values("verdict", "reason", "summary", "times"))
+    return list(found.values("verdict", "reason", "summary", "times"))  # type: ignore[arg-type]
 
 
 def agents() -> dict[str, str]:

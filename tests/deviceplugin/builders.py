@@ -18,7 +18,7 @@ NODE = "n1"
 
 def card(uuid: str = GPU_A, **facts: Any) -> inventory.Card:
     """A healthy card of 24576 MiB."""
-    return inventory.Card(**{"uuid": uuid, "index": 0, "model": "NVIDIA A10", "memory_mib": 24576} | facts)
+    return inventory.Card(**dict[str, Any](uuid=uuid, index=0, model="NVIDIA A10", memory_mib=24576) | facts)
 
 
 def profile(name: str = "1g.5gb", instances: int = 7, starts: Sequence[int] = range(7)) -> inventory.CardProfile:

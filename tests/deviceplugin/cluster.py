@@ -74,7 +74,7 @@ class Cluster:
             raise errors.NotFound(404, "NotFound", f"{call.path} not found")
         if call.method == "GET":
             return self.stored[call.path]
-        self._check(self.stored[call.path]["metadata"], body["metadata"])
+        self._check(self.stored[call.path]["metadata"], body["metadata"])  # type: ignore[arg-type]
         if call.method == "PUT":
             return self._store(call.path, body)
         assert (call.method, call.content_type) == ("PATCH", calls.MERGE_PATCH)

@@ -76,7 +76,7 @@ def test_optional_files_are_mounted_where_the_host_has_them() -> None:
     ],
 )
 def test_settings_that_show_in_the_environment(change: dict[str, object], name: str, value: str | None) -> None:
-    assert shared(grants.Reserved("U1", 1000, 30), **change).envs.get(name) == value
+    assert shared(grants.Reserved("U1", 1000, 30), **change).envs.get(name) == value  # type: ignore[arg-type]
 
 
 def test_in_count_mode_nothing_of_the_library_is_handed_out() -> None:

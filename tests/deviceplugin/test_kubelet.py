@@ -15,7 +15,7 @@ from tests.deviceplugin.stub_kubelet import StubKubelet
 
 GRANT = grants.Grant(
     {"NVIDIA_VISIBLE_DEVICES": GPU_A},
-    (grants.Mount("/b", "/host/b", read_only=True), grants.Mount("/a", "/host/a", read_only=False)),
+    (grants.Mount("/b", "/host/b", read_only=True), grants.Mount("/a", "/host/a", read_only=False)),  # type: ignore[attr-defined]
 )
 
 
@@ -122,7 +122,7 @@ def test_a_choice_that_is_refused_fails_the_pod(node: Node) -> None:
     node.fixed.ids = refusals.Refusal(refusals.Reason.NUMA, "pod nlp/train asks for strict NUMA alignment")
     with pytest.raises(grpc.RpcError) as caught:
         node.kubelet.preferred([f"{GPU_A}-0"], [], 1)
-    assert caught.value.details().startswith("NumaAlignmentUnmet: pod nlp/train")  # type: ignore[attr-defined]
+    assert caught.value.details().startswith("NumaAlignmentUnmet: pod nlp/train")  # type: ignore[attr-defined, union-attr]
 
 
 def test_before_a_start_what_was_given_must_be_there(node: Node) -> None:

@@ -59,7 +59,7 @@ class Bench:
         self.shown.publish(self.cards.scan())
         options = monitor.Options(self.directories, steer=steer)
         source, now_s = self, lambda: NOW_S
-        self.monitor = monitor.Monitor(options, source, self.shown, self.record, self.cards, self.samples, now_s)
+        self.monitor = monitor.Monitor(options, source, self.shown, self.record, self.cards, self.samples, now_s)  # type: ignore[arg-type]
         self.pod()
 
     def known(self) -> Mapping[str, objects.Pod] | None:

@@ -107,7 +107,7 @@ def test_records_of_older_agents_are_read_and_restored_as_far_as_they_go(tmp_pat
     pods = {"uid-1": {"namespace": "nlp", "name": "train", "given": [old]}}
     (tmp_path / "agent.json").write_text(json.dumps({"version": 1, "pods": pods}))
     record = checkpoint.Checkpoint(tmp_path / "agent.json")
-    restore.Restorer(record, None, grants.Enforcement(hook=str(tmp_path)), shared=False).for_pods(
+    restore.Restorer(record, None, grants.Enforcement(hook=str(tmp_path)), shared=False).for_pods(  # type: ignore[arg-type]
         [typed(pod(metadata={"uid": "uid-1"}))]
     )  # type: ignore[arg-type]
     assert (tmp_path / "vgpu" / "containers" / "uid-1_main").is_dir()

@@ -89,7 +89,7 @@ def test_an_unusable_node_configuration_is_an_error(text: str) -> None:
 
 def test_filtered_cards_are_left_alone_by_uuid_and_index(tmp_path: Path) -> None:
     entry = {"name": "n1", "filterdevices": {"uuid": [GPU_B], "index": [2, "x"]}}
-    found = tuning.with_node_config(tuning.Tuning(), node_config(entry), "n1")
+    found = tuning.with_node_config(tuning.Tuning(), node_config(entry), "n1")  # type: ignore[arg-type]
     records = [device_record(GPU_A), device_record(GPU_B), device_record("GPU-c")]
     cards = inventory.Without(inventory.FileInventory(inventory_file(tmp_path, *records)), found.left_out)
     assert [card.uuid for card in cards.scan()] == [GPU_A]

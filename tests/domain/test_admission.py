@@ -207,7 +207,7 @@ def test_k28_env_is_replaced_by_name_and_never_repeated() -> None:
 
 def test_k30_env_goes_only_where_it_belongs() -> None:
     config = {"gpuCorePolicy": "force", "overwriteEnv": True}
-    after = mutated(pod(container("gpu", mem=1), container("cpu", cpu=1)), **config)
+    after = mutated(pod(container("gpu", mem=1), container("cpu", cpu=1)), **config)  # type: ignore[arg-type]
     assert [env(one) for one in after["spec"]["containers"]] == [
         {"GPU_CORE_UTILIZATION_POLICY": "force"},
         {"NVIDIA_VISIBLE_DEVICES": "none"},

@@ -373,7 +373,7 @@ def test_no_part_of_a_fix_could_be_left_out(scene: tuple[View, Ask]) -> None:
         pairs = list(zip(before.devices, changed.devices, strict=True))
         for index in [i for i, (old, new) in enumerate(pairs) if old != new]:
             devices = tuple(old if i == index else new for i, (old, new) in enumerate(pairs))
-            part = view.fold(Changes(nodes={node: fixes.replace(changed, devices=devices)}))
+            part = view.fold(Changes(nodes={node: fixes.replace(changed, devices=devices)}))  # type: ignore[attr-defined]
             assert decide(part, asked, [node]).placement is None
 
 

@@ -33,7 +33,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for name in ("plane", "platform", "node"):
             source = getattr(item, "funcargs", {}).get(name)
             if hasattr(source, "log_tails"):
-                report.sections.append((f"logs of the {name}", source.log_tails()))
+                report.sections.append((f"logs of the {name}", source.log_tails()))  # type: ignore[union-attr]
     return report
 
 

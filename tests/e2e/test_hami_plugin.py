@@ -40,7 +40,7 @@ def plugin(platform: Platform) -> Iterator[hami_plugin.HamiPlugin]:
 
 def _pod(name: str, **spec: object) -> dict[str, object]:
     asks = nodes.container(gpu=1, gpumem=2048)
-    return nodes.pod(name, asks, labels=nodes.BEHIND_PLUGIN, nodeSelector=ON_IT, **spec)
+    return nodes.pod(name, asks, labels=nodes.BEHIND_PLUGIN, nodeSelector=ON_IT, **spec)  # type: ignore[arg-type]
 
 
 def test_plugin_serves_every_pod_by_the_node_lock(plugin: hami_plugin.HamiPlugin, team: Space) -> None:

@@ -34,7 +34,7 @@ def test_there_are_ticks(schedule: celery.Schedule) -> None:
 
 def test_every_tick_expires_soon_but_not_between_two_machines_whose_clocks_differ(schedule: celery.Schedule) -> None:
     for name, entry in schedule.schedule.items():
-        over_s = entry.options["expires"] - entry.schedule.run_every.total_seconds()
+        over_s = entry.options["expires"] - entry.schedule.run_every.total_seconds()  # type: ignore[index, union-attr]
         assert over_s == tasks.SKEW_S, name
 
 
@@ -63,7 +63,7 @@ def test_every_tick_names_a_task_that_exists(schedule: celery.Schedule) -> None:
 
 
 def test_after_a_start_every_tick_is_due_at_once(schedule: celery.Schedule) -> None:
-    assert all(entry.is_due().is_due for entry in schedule.schedule.values())
+    assert all(entry.is_due().is_due for entry in schedule.schedule.values())  # type: ignore[attr-defined]
 
 
 def test_a_broker_that_is_away_costs_one_line_a_tick(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ class Listener:
 
     def status(self, path: str, context: ssl.SSLContext | None = None) -> int:
         kind = http.client.HTTPConnection if context is None else http.client.HTTPSConnection
-        options = {} if context is None else {"context": context}
+        options: dict[str, Any] = {} if context is None else {"context": context}
         connection = kind("127.0.0.1", self.port, timeout=20, **options)
         with contextlib.closing(connection):
             connection.request("GET", path)

@@ -21,7 +21,7 @@ def test_sqlite_writes_ahead_and_waits() -> None:
         pragmas = {name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
         assert pragmas == {"journal_mode": "wal", "synchronous": 1}
         assert cursor.execute("PRAGMA busy_timeout").fetchone()[0] == 20000
-    assert connection.transaction_mode == "IMMEDIATE"
+    assert connection.transaction_mode == "IMMEDIATE"  # type: ignore[attr-defined]
 
 
 @pytest.mark.ledger

@@ -69,7 +69,7 @@ def _pods(entry: Any, node_count: int, device_count: int, pod_count: int, draw: 
     )
     bulk.insert(Pod, columns, pods)
     keys = dict(Pod.objects.filter(cluster=cluster).values_list("uid", "pk"))
-    columns = ("pod_id", "container_index", "container", "kind", "vendor", "uuid", "model", "memory_mib")
+    parts = ("pod_id", "container_index", "container", "kind", "vendor", "uuid", "model", "memory_mib")
     shares = (
         (
             keys[f"held-{i}"],
@@ -84,7 +84,7 @@ def _pods(entry: Any, node_count: int, device_count: int, pod_count: int, draw: 
         )
         for i, (node, k) in enumerate(where)
     )
-    bulk.insert(Share, (*columns, "core_percent"), shares)
+    bulk.insert(Share, (*parts, "core_percent"), shares)
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def test_a_bind_after_filter_reads_no_pod_and_a_changed_pod_is_read(world: World
     world.started("first")
     world.compare()
     reads = Requests(cluster_api.cluster_api())
-    extender.the_binder()._api = reads
+    extender.the_binder()._api = reads  # type: ignore[assignment]
     assert world.bind(world.placed("second")) == ""
     assert reads.made == ["POST"]
     world.started("second")

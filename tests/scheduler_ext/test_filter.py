@@ -131,7 +131,7 @@ def test_each_reason_of_a_refusal_is_an_event_with_its_nodes(world: World) -> No
 def test_an_event_says_what_page_and_command_say(world: World) -> None:
     quotas.quota_set(namespace="nlp", limits=quota.Limits(memory_mib=2000), reason="t", actor="t")
     for name, asks in (("limited", {"gpumem": 4000}), ("large", {"gpumem": 30000})):
-        made = world.create(pod(name, container(gpu=1, **asks)))
+        made = world.create(pod(name, container(gpu=1, **asks)))  # type: ignore[arg-type]
         told = told_of(world, made, "n1")
         view = live_view.live().refresh()
         waits = view.pod(made["metadata"]["uid"])

@@ -55,7 +55,7 @@ def container(name: str, gpus: int = 0, **rest: Any) -> Obj:
 
 def phase(cluster: Cluster, name: str, *wanted: str) -> Obj:
     return wait_for(
-        lambda: (found := cluster.pod(name))["status"]["phase"] in wanted and found, f"{name} to be {wanted}"
+        lambda: (found := cluster.pod(name))["status"]["phase"] in wanted and found, f"{name} to be {wanted}"  # type: ignore[arg-type, return-value]
     )
 
 
@@ -250,8 +250,8 @@ def test_a_rebuilt_sandbox_shows_the_init_container_running_again(plain: kubelet
     pod = wait_for(
         lambda: states(found := cluster.pod("p"), "initContainerStatuses")["i"] == "running" and found, "the init again"
     )
-    assert pod["status"]["phase"] == "Pending"
-    assert pod["status"]["initContainerStatuses"][0]["restartCount"] == 1
+    assert pod["status"]["phase"] == "Pending"  # type: ignore[index]
+    assert pod["status"]["initContainerStatuses"][0]["restartCount"] == 1  # type: ignore[index]
     phase(cluster, "p", "Running")
 
 

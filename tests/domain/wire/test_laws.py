@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -83,12 +84,12 @@ def test_law_1_node_register_text(found: tuple[devices.Device, ...]) -> None:
     assert node_register.decode(text, vendor="NVIDIA") == plain
 
 
-def _without_mig(device: devices.Device) -> dict[str, object]:
+def _without_mig(device: devices.Device) -> dict[str, Any]:
     names = ("uuid", "index", "vendor", "model", "memory_mib", "core_percent", "slots", "numa", "mode", "healthy")
     return {name: getattr(device, name) for name in names}
 
 
-NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=4)
+NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=4)  # type: ignore[arg-type]
 
 
 @given(st.dictionaries(st.tuples(NAME, NAME), strategies.SIGNED_INT32, max_size=6))

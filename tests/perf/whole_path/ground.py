@@ -55,7 +55,7 @@ class Ground:
         """Processor time so far of each of our processes, the database and the control plane."""
         ours = {role: self.platform.cpu_s(role) for role in self.platform.roles()}
         database = {"postgres": sum(processes.cpu_s(pid) for pid in processes.family(self.postgres))}
-        return ours | database | parts_cpu_s(self.plane)
+        return ours | database | parts_cpu_s(self.plane)  # type: ignore[operator]
 
 
 def parts_cpu_s(plane: control_plane.ControlPlane) -> Mapping[str, float]:
