@@ -121,6 +121,8 @@ def _reindexed(
     usage = dict(old.usage)
     for pod_id, new in changed.items():
         before = old.pods.get(pod_id)
+        if before is not None and new is not None and _counts_alike(before, new):
+            continue
         if before is not None:
             if by_uid.get(before.uid, old.pods_by_uid.get(before.uid)) == pod_id:
                 by_uid[before.uid] = None
@@ -132,6 +134,12 @@ def _reindexed(
             _move(by_node, old.pods_by_node, new.node, come=pod_id)
             _charge(usage, new, sign=1)
     return by_uid, by_node, usage
+
+
+def _counts_alike(one: PodRow, other: PodRow) -> bool:
+    """Whether a pod is found at the same places with either, and takes as much of the same limits."""
+    same = (one.uid, one.node, one.namespace) == (other.uid, other.node, other.namespace)
+    return same and one.charges == other.charges
 
 
 def _move(
@@ -166,13 +174,25 @@ def _charge(usage: dict[str, Usage], pod: PodRow, *, sign: int) -> None:
 
 
 def _touched_nodes(old: View, changes: Changes) -> set[str]:
-    """Names of the nodes whose state follows from a changed row."""
-    touched = set(changes.nodes) | set(changes.locks)
+    """Names of the nodes whose state follows from a changed row, and may be another one now."""
+    touched = set(changes.nodes)
+    touched.update(node for node, lock in changes.locks.items() if _stale(lock) != _stale(old.locks.get(node)))
     for pod_id, pod in changes.pods.items():
-        touched.update(row.node for row in (pod, old.pods.get(pod_id)) if row is not None and row.node)
+        before = old.pods.get(pod_id)
+        if before is None or pod is None or not _weigh_alike(before, pod):
+            touched.update(row.node for row in (pod, before) if row is not None and row.node)
     for hold_id, hold in changes.holds.items():
         touched.update(row.node for row in (hold, old.holds.get(hold_id)) if row is not None)
     return touched
+
+
+def _weigh_alike(one: PodRow, other: PodRow) -> bool:
+    """Whether a node is the same with either. Mostly so: a pod holds from its reservation on what it holds running."""
+    return one.node == other.node and one.held == other.held and one.unknown_use == other.unknown_use
+
+
+def _stale(lock: LockRow | None) -> bool:
+    return lock is not None and lock.stale
 
 
 def _states(view: View, names: Iterable[str]) -> dict[str, NodeState | None]:
@@ -205,8 +225,7 @@ def _add(total: dict[DeviceKey, Held], more: Mapping[DeviceKey, Held]) -> None:
 def _blocked(view: View, node: NodeRow) -> Reason | None:
     if node.accounting_unknown or any(view.pods[pod].unknown_use for pod in view.pods_by_node.get(node.name, ())):
         return Reason.NODE_ACCOUNTING_UNKNOWN
-    lock = view.locks.get(node.name)
-    return Reason.NODE_LOCKED if lock is not None and lock.stale else None
+    return Reason.NODE_LOCKED if _stale(view.locks.get(node.name)) else None
 
 
 def _headroom(view: View, namespace: str, without: int | None) -> Headroom:
