@@ -13,6 +13,8 @@ from accounting.models import UsageHour
 from hami_platform.domain import cost
 
 HOUR_S: Final = 3600
+MEASURED: Final = 0.97
+"""Of the time; agents start, and miss a report now and then."""
 SHARERS: Final = 2
 """Pods on a card in use, on average."""
 
@@ -54,16 +56,19 @@ def _hours(habits: list[Habit], end: datetime, days: int, seed: int) -> Iterator
         for one in habits
     }
     there = max(one.cards for one in habits)
+    thrift = {one: dice[one].uniform(0.05, 0.5) for one in habits}
     for back in range(days * 24, 0, -1):
         hour = end - timedelta(hours=back)
         cards = {one: one.cards * min(1.0, one.share * _rhythm(hour) * dice[one].uniform(0.75, 1.25)) for one in habits}
         scale = min(1.0, there / (sum(cards.values()) or 1))
-        rows = [_row(one, hour, held * scale) for one, held in cards.items()]
+        rows = [_row(one, hour, held * scale, thrift[one] * dice[one].uniform(0.7, 1.3)) for one, held in cards.items()]
         yield from rows
         yield _idle(habits[0], hour, there, rows)
 
 
-def _row(habit: Habit, hour: datetime, cards: float) -> UsageHour:
+def _row(habit: Habit, hour: datetime, cards: float, unused: float) -> UsageHour:
+    """unused: the part of what is held and measured that is not used."""
+    measured_us = int(cards * cost.HOUR_US * MEASURED)
     return UsageHour(
         cluster_id=ledger.cluster_id(),
         hour=hour,
@@ -72,6 +77,9 @@ def _row(habit: Habit, hour: datetime, cards: float) -> UsageHour:
         vendor=habit.vendor,
         model=habit.model,
         card_us=round(cards * cost.HOUR_US),
+        measured_us=measured_us,
+        unused_us=int(measured_us * unused),
+        unbusy_us=int(measured_us * min(1.0, unused * 1.4)),
         slot_s=round(cards * SHARERS * HOUR_S),
         memory_mib_s=round(cards * 0.8 * habit.memory_mib * HOUR_S),
         core_percent_s=round(cards * 70 * HOUR_S),

@@ -41,6 +41,20 @@ QUOTAS: Final[tuple[dict[str, Any], ...]] = (
         "selector": {"vendor": "NVIDIA", "model_pattern": "*H100*"},
     },
 )
+# Those for once begin and end so many days from today: one will be spent early, one is spent, one lasts.
+BUDGETS: Final[tuple[dict[str, Any], ...]] = (
+    {"tenant": "research", "plan": {"device_hours": 9000, "amount": "24000", "currency": "EUR", "period": "quarter"}},
+    {"tenant": "product", "plan": {"device_hours": 2600, "period": "month"}},
+    {"namespace": "llm-train", "plan": {"device_hours": 1900}, "days": (-20, 10)},
+    {
+        "namespace": "nlp",
+        "name": "a100",
+        "plan": {"amount": "2900", "currency": "EUR"},
+        "days": (-25, 5),
+        "selector": {"vendor": "NVIDIA", "model_pattern": "*A100*"},
+    },
+    {"namespace": "imaging", "plan": {"device_hours": 3000}, "days": (-15, 15)},
+)
 PRICES: Final = (
     {"vendor": "NVIDIA", "model_pattern": "*H100*", "device_hour": "3.9000"},
     {"vendor": "NVIDIA", "model_pattern": "*A100*", "device_hour": "2.1000"},
@@ -75,6 +89,7 @@ def scenario(seed: int) -> dict[str, Any]:
         "tenants": TENANTS,
         "namespaces": NAMESPACES,
         "quotas": QUOTAS,
+        "budgets": BUDGETS,
         "prices": PRICES,
         "users": USERS,
         "sign_in": ADMIN,

@@ -26,6 +26,12 @@ def test_every_hour_of_every_day_is_there_and_marked() -> None:
     assert max(one.hour for one in found) < ledger.database_time().replace(minute=0, second=0, microsecond=0)
 
 
+def test_made_up_hours_waste_some_of_what_is_held() -> None:
+    simulated_usage.usage_simulate(days=2, habits=[HABIT], seed=1)
+    for one in UsageHour.objects.exclude(namespace=""):
+        assert 0 < one.unused_us < one.unbusy_us <= one.measured_us < one.card_us
+
+
 def test_a_second_run_adds_nothing() -> None:
     simulated_usage.usage_simulate(days=2, habits=[HABIT], seed=1)
     before = rows()

@@ -1,4 +1,4 @@
-"""Writes what people decided in the demonstration: tenants, quotas, roles, prices, then a hold and a cordoned card.
+"""Writes what people decided in the demonstration: tenants, quotas, budgets, roles, prices, then a hold and a cordoned card.
 
 All through the services, so that it looks as if people had done it. Only where HAMI_DEMO is on.
 """
@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 import time
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from django.core.management.base import BaseCommand, CommandError
 from accounting import ledger
 from accounting.models import Device, User
 from accounting.services import (
+    budgets,
     devices,
     holds,
     login_links,
@@ -75,10 +76,24 @@ def _scopes(asked: dict[str, Any]) -> None:
         scope = {key: one[key] for key in ("namespace", "tenant", "name") if key in one}
         selector = quota.Selector(**one.get("selector", {}))
         quotas.quota_set(**scope, limits=quota.Limits(**one["limits"]), selector=selector, reason=REASON)
+    for one in asked["budgets"]:
+        _budget(one, ledger.database_time().date())
     since = ledger.database_time().date() - timedelta(days=asked["history_days"])
     for one in asked["prices"]:
         hour = Decimal(one["device_hour"])
         prices.price_set(**one | {"device_hour": hour}, valid_from=since, reason=REASON)
+
+
+def _budget(one: dict[str, Any], today: date) -> None:
+    scope = {key: one[key] for key in ("namespace", "tenant", "name") if key in one}
+    plan = dict(one["plan"])
+    if "days" in one:
+        first, last = (today + timedelta(days=n) for n in one["days"])
+        plan |= {"period": "once", "first_day": first, "last_day": last}
+    if "amount" in plan:
+        plan["amount"] = Decimal(plan["amount"])
+    selector = quota.Selector(**one.get("selector", {}))
+    budgets.budget_set(**scope, plan=budgets.Plan(**plan), selector=selector, reason=REASON)
 
 
 def _users(asked: dict[str, Any]) -> None:
