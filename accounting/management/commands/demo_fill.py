@@ -1,4 +1,4 @@
-"""Writes what people decided in the demonstration: tenants, quotas, budgets, roles, prices, then a hold and a cordoned card.
+"""Writes what people decided in the demonstration: tenants, quotas, budgets, roles, prices; then a hold and a cordon.
 
 All through the services, so that it looks as if people had done it. Only where HAMI_DEMO is on.
 """
