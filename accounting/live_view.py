@@ -7,7 +7,9 @@ publishes first wins, the others take what he published, or start again from it.
 from __future__ import annotations
 
 import gc
+import math
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +42,7 @@ class LiveView:
         self._mutex = threading.Lock()
         self._view = View()
         self._kept = 0
+        self._current_s = -math.inf
 
     @property
     def now(self) -> View:
@@ -55,20 +58,28 @@ class LiveView:
         """
         if ledger.current() is None:
             ledger.breaker.check()
+        asked_s = time.monotonic()
         try:
             while True:
                 base = self._view
                 found = self._next(base)
-                if found is base or ledger.revocable():
+                if ledger.revocable():
                     return found
-                published = self._published(base, found)
+                published = found if found is base else self._published(base, found)
                 if published is not None:
+                    self._current_s = max(self._current_s, asked_s)
                     return published
         except (OperationalError, InterfaceError, InternalError) as fault:
             if not ledger.lost(fault):
                 raise
             ledger.breaker.trip(f"database: {fault}")
             raise ledger.LedgerUnavailable(f"database: {fault}") from fault
+
+    def within(self, age_s: float) -> View:
+        """The View as it was at most so long ago: for who looks again and again, beside others who do. Raises as
+        `refresh`."""
+        fresh = time.monotonic() - self._current_s <= age_s
+        return self._view if fresh and ledger.current() is None else self.refresh()
 
     def reload(self) -> View:
         """Drop everything and load from the rows."""

@@ -374,7 +374,7 @@ def _annotation_lock(api: ports.Api, key: str, timeout_s: float) -> node_lock.An
 
 
 def _look_at_ledger() -> View:
-    view = live_view.live().refresh()
+    view = live_view.live().within(lock_watch.LOOK_S)  # in a burst, decisions look as often
     rest()
     return view
 

@@ -189,4 +189,4 @@ def _summary(one: Decided) -> str:
 
 _hopeless = Hopeless()
 _keeper: kept_inputs.Keeper[Key] = kept_inputs.Keeper()
-_queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=500, linger_s=0.2)
+_queue: background.Batcher[Decided] = background.Batcher("traces", write, depth=500, linger_s=0.5)

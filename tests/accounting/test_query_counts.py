@@ -87,3 +87,12 @@ def test_a_pod_that_waits_for_quota_takes_no_lock() -> None:
     assert flow.filter_(pod, "n1").quota
     flow.limit(memory_mib=1000)
     assert flow.filter_(pod, "n1").node == "n1"
+
+
+def test_who_looks_again_and_again_beside_others_asks_nothing() -> None:
+    live = live_view.live()
+    live.refresh()
+    flow.admit(kube_objects.pod(mem=100))
+    assert statements(lambda: live.within(60)) == []
+    before = live.within(60).clock.revision
+    assert live.within(-1).clock.revision > before
