@@ -25,6 +25,7 @@ _KEYWORDS: Final = {
     "gettext_lazy": None,
     "lazy": None,
     "gettext_noop": None,
+    "row": (3,),  # what a setting means, in the table of settings
     "phrase": None,  # sentences of the domain, which knows no language
     "ngettext_lazy": (1, 2),
     "pgettext_lazy": ((1, "c"), 2),

@@ -151,6 +151,15 @@ class ReadAdmin(admin.ModelAdmin):
         return False
 
 
+class ToldFilter(admin.AllValuesFieldListFilter):
+    """A filter by words that rows say, in the reader's language."""
+
+    def choices(self, changelist: Any) -> Any:
+        """As usual, told."""
+        for one in super().choices(changelist):
+            yield {**one, "display": words.told(str(one["display"]))}
+
+
 def _told_column(model: type[Model], name: str) -> Callable[[Model], str]:
     @admin.display(description=model._meta.get_field(name).verbose_name, ordering=name)  # type: ignore[union-attr]
     def shown(row: Model) -> str:

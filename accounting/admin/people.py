@@ -68,6 +68,10 @@ class RoleAdmin(SuperusersOnly, LedgerAdmin):
     search_fields = ("user__username", "group__name", "tenant__name", "namespace__name")
     fields = ("user", "group", "role", "tenant", "namespace", "reason")
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """A role that was granted is shown without what is only asked for then."""
+        return self.fields if obj is None else self.fields[:-1]
+
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 

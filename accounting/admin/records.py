@@ -9,7 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
-from accounting.admin.console import ReadAdmin, ReasonActionForm, actor_of, reason_of, site, told
+from accounting.admin.console import ReadAdmin, ReasonActionForm, ToldFilter, actor_of, reason_of, site, told
 from accounting.models import AccessRecord, DeniedAsk, Finding, Journal, Trace
 from accounting.selectors import access, finding_words
 from accounting.services import findings
@@ -23,7 +23,7 @@ class JournalAdmin(ReadAdmin):
     ordering = ("-revision", "-seq")
     told = ("kind",)
     list_display = ("revision", "at", "kind", "key", "cause", "actor", "values")
-    list_filter = ("kind", "cause")
+    list_filter = (("kind", ToldFilter), "cause")
     search_fields = ("key", "actor", "cause")
 
 
@@ -33,7 +33,7 @@ class TraceAdmin(ReadAdmin):
 
     told = ("verdict", "summary")
     list_display = ("last_at", "namespace", "pod_name", "verdict", "reason", "summary", "times")
-    list_filter = ("verdict", "reason")
+    list_filter = (("verdict", ToldFilter), "reason")
     search_fields = ("namespace", "pod_name", "pod_uid")
 
 

@@ -10,5 +10,5 @@ BORROWED: Final = (
     gettext_noop("Model name"),
     gettext_noop("Add link"),
     gettext_noop("Change or view list link"),
-    gettext_noop("Search"),
+    gettext_noop("After you’ve created a user, you’ll be able to edit more user options."),
 )

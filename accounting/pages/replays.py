@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
 from accounting.models import Trace
-from accounting.pages import why
+from accounting.pages import csv_tables, why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access
 from accounting.services import replay, replay_told
@@ -42,14 +42,33 @@ def decision(request: HttpRequest, trace_id: int) -> HttpResponse:
     if not reach.sees(trace.namespace):
         raise PermissionDenied(gettext("You have no role in the namespace %(name)s.") % {"name": trace.namespace})
 
+    def found() -> dict[str, Any]:
+        return replay_told.told(trace, replay.replayed(trace, view), why.tell)
+
     def content() -> dict[str, Any]:
-        told = replay_told.told(trace, replay.replayed(trace, view), why.tell)
+        told = found()
         for one in told["changes"] or ():
             one["part"] = PARTS[one["part"]]
         return {"told": told, "look": OUTCOMES[told["outcome"]], "of_pod": not trace.pod_uid.startswith("denied-")}
 
+    tables: csv_tables.Tables = {
+        "decision": lambda: _then_and_again(found()),
+        "differences": lambda: found()["differences"],
+        "changes": lambda: found()["changes"] or (),
+    }
     # Taking a decision over thousands of nodes again costs half a second: once, when the page is opened.
     stamp = f"decision-{trace.pk}-{trace.last_at.timestamp()}"
-    return live_page(
-        request, "decision", view, content, title=gettext("A decision, taken again"), nav="pods", stamp=stamp
-    )
+    title = gettext("A decision, taken again")
+    return live_page(request, "decision", view, content, title=title, nav="pods", stamp=stamp, tables=tables)
+
+
+def _then_and_again(told: dict[str, Any]) -> csv_tables.Rows:
+    again = told["again"] or {}
+    for when, of, digest in (("then", told, told["inputs_hash"]), ("again", again, told["hash_again"])):
+        yield {
+            "when": when,
+            "verdict": of.get("verdict"),
+            "reason": of.get("reason"),
+            "summary": of.get("summary"),
+            "inputs_hash": digest,
+        }

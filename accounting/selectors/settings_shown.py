@@ -15,6 +15,7 @@ from django.core.cache import cache
 from django.db import connection
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from accounting import ledger
 from accounting.models import ProcessLease
@@ -24,6 +25,20 @@ from hami_platform.env_reading import Setting
 
 SUMS_OLD_S: Final = 240
 """Four periods of the hourly sums."""
+
+GROUPS: Final = (
+    gettext_noop("Process"),
+    gettext_noop("Database and Redis"),
+    gettext_noop("Listeners"),
+    gettext_noop("Web and sign-in"),
+    gettext_noop("Scheduling"),
+    gettext_noop("Quota and leases"),
+    gettext_noop("Node agent"),
+    gettext_noop("Node agent: devices and the kubelet"),
+    gettext_noop("Node agent: monitor and limits"),
+    gettext_noop("Tests"),
+)
+"""Of the table of settings, which knows no language; named for translation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from django import template
 from django.utils import dateformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import pgettext
+from django.utils.translation import gettext, pgettext
 
 from accounting.selectors import pods, words
 from accounting.selectors.usage_report import Line
@@ -71,6 +71,12 @@ def percent_of(permille: int) -> str:
 def told(text: object) -> str:
     """A word or sentence of a row in the reader's language."""
     return words.told(str(text))
+
+
+@register.filter
+def translated(text: str) -> str:
+    """A text that code, and not a row, says in English."""
+    return gettext(text)
 
 
 @register.simple_tag(name="told")
