@@ -83,8 +83,8 @@ def _batch(batch: Sequence[News], fence: int | None) -> float:
             node = nodes[one.name]
             touched |= _write(entry, node, one, vendors, devices[node.pk], fresh, was_unreadable=one.name in unreadable)
         bulk.insert(Device, DEVICE_COLUMNS, fresh)
-        _conflicts(entry, touched)
-        registrations.registrations_follow(entry, nodes=[one.name for one, _ in batch])
+        others = _conflicts(entry, touched)
+        registrations.registrations_follow(entry, nodes=others | set(nodes))
     return time.monotonic() - began
 
 
@@ -107,15 +107,15 @@ def nodes_gone(names: Sequence[str], *, fence: int | None = None) -> int:
     if not rows.exists():
         return 0
     with ledger.transaction(cause="nodes_gone", fence=fence) as entry:
-        count = 0
+        count, others = 0, set[str]()
         for node in rows:
             node.retired, node.fingerprint = True, ""
             node.save(update_fields=["retired", "fingerprint"])
             entry.record("node", node.name, retired=True)
             _lock_gone(entry, node.name)
-            _conflicts(entry, set(node.devices.values_list("uuid", flat=True)))
+            others |= _conflicts(entry, set(node.devices.values_list("uuid", flat=True)))
             count += 1
-        registrations.registrations_follow(entry, nodes=list(names))
+        registrations.registrations_follow(entry, nodes=others | set(names))
         return count
 
 
@@ -234,8 +234,10 @@ DEVICE_COLUMNS = (
 )
 
 
-def _conflicts(entry: Entry, uuids: set[str]) -> None:
-    """A uuid that is live on two nodes is usable on neither, until one of them lets go."""
+def _conflicts(entry: Entry, uuids: set[str]) -> set[str]:
+    """A uuid that is live on two nodes is usable on neither, until one of them lets go. The nodes for which that
+    changed."""
+    changed = set[str]()
     live = Device.objects.filter(cluster=ledger.cluster_id(), uuid__among=uuids, registered=True, node__retired=False)
     twice = set(live.values_list("uuid").annotate(n=Count("pk")).filter(n__gt=1).values_list("uuid", flat=True))
     told = findings.subjects_open(entry, kind=TWICE, subjects=uuids)
@@ -243,6 +245,7 @@ def _conflicts(entry: Entry, uuids: set[str]) -> None:
         conflict = row.uuid in twice
         if row.conflict != conflict:
             row.conflict = conflict
+            changed.add(row.node.name)
             _save(row, ("conflict",))
             entry.record("device", f"{row.node.name}/{row.vendor}/{row.uuid}", conflict=conflict)
         if conflict:
@@ -255,3 +258,4 @@ def _conflicts(entry: Entry, uuids: set[str]) -> None:
             )
         else:
             findings.finding_close(entry, kind=TWICE, subject=row.uuid, repair="registered once")
+    return changed
