@@ -54,12 +54,14 @@ def budgets(request: HttpRequest) -> HttpResponse:
 
 @console
 def budget(request: HttpRequest, budget_id: int) -> HttpResponse:
-    """One budget: its burn-down, and who used it; `format=csv` for who used it."""
+    """One budget: its burn-down, and who used it; `format=csv` for who used it, with `table=burndown` for its lines."""
     view, reach = view_now(), access.reach_for(request)
     row = _row(reach, budget_id)
     by = request.GET.get("by", "") if request.GET.get("by") in BY else "namespace" if row.tenant else "owner"
     (standing,) = selectors.of_rows(view, [row], reach)
     if request.GET.get("format") == "csv":
+        if request.GET.get("table") == "burndown":
+            return _file(_points(standing), f"budget-{row.pk}-burndown")
         return _file(_holders(standing, by), f"budget-{row.pk}-{by}")
 
     def content() -> dict[str, Any]:
@@ -122,6 +124,16 @@ def _lines(found: Iterable[Standing]) -> Iterator[dict[str, Any]]:
                 "from": one.period.since.date().isoformat(),
                 "to": one.period.last_day.isoformat(),
                 **selectors.plain(burn),
+            }
+
+
+def _points(standing: Standing) -> Iterator[dict[str, Any]]:
+    """A line for each amount and point of time."""
+    for line in burndown.burndowns(standing):
+        for one in line.points:
+            amounts = {name: getattr(one, name) for name in ("left", "low", "middle", "high", "even")}
+            yield {"unit": line.burn.unit, "at": one.at.isoformat()} | {
+                name: None if value is None else round(value, 6) for name, value in amounts.items()
             }
 
 

@@ -128,7 +128,8 @@ def _per_cent(amount: float, scale: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A budget in the period that runs, or of which it is. unpriced: models whose use has no price in the currency.
-    simulated: some hours are made up for a demonstration. at: until when hours are summed up; None: never."""
+    simulated: some hours are made up for a demonstration. at: until when hours are summed up; None: never. recorded:
+    the first hour on record; None: there is none."""
 
     row: Budget
     period: Period
@@ -138,6 +139,12 @@ class Standing:
     simulated: bool
     editable: bool
     at: datetime | None
+    recorded: datetime | None
+
+    @property
+    def unrecorded(self) -> datetime | None:
+        """Until when nothing of the period is on record; None: all of it is."""
+        return self.recorded if self.recorded is not None and self.recorded > self.period.since else None
 
     @property
     def scope(self) -> str:
@@ -279,6 +286,7 @@ def _standing(
         simulated=hours.simulated(names, period, counted),
         editable=editable,
         at=hours.stamp,
+        recorded=hours.first,
     )
 
 

@@ -101,6 +101,14 @@ def test_who_used_it_comes_to_what_is_used_to_the_cent(by: str) -> None:
     }[by]
 
 
+def test_time_before_the_first_hour_on_record_is_said_not_to_count() -> None:
+    used_up()
+    assert standing().unrecorded == past(240)
+    today = past(0).date()
+    budget(tenant="labs", device_hours=1, period="once", first_day=today, last_day=today)
+    assert standing().unrecorded is None
+
+
 def test_nothing_used_is_a_line_that_stays() -> None:
     rows.namespace_row("nlp")
     budget(**this_year())

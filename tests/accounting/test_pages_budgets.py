@@ -79,6 +79,8 @@ def test_files_have_what_the_pages_show(desk: Client) -> None:
     one = reverse("console:budget", args=[Budget.objects.get().pk])
     lines = list(csv.DictReader(io.StringIO(desk.get(one, {"by": "owner", "format": "csv"}).content.decode())))
     assert sum(float(row["device_hours"]) for row in lines) == 122
+    points = csv.DictReader(io.StringIO(desk.get(one, {"table": "burndown", "format": "csv"}).content.decode()))
+    assert next(points)["left"] == "200.0"
 
 
 def test_a_budget_is_set_changed_and_taken_away_in_the_console(desk: Client) -> None:
