@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from accounting.migrations._state import InWordsOnly
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -12,2494 +14,2498 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterModelOptions(
-            name="accessrecord",
-            options={
-                "ordering": ("-at", "-id"),
-                "verbose_name": "access record",
-                "verbose_name_plural": "access records",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="apitoken",
-            options={"verbose_name": "API token", "verbose_name_plural": "API tokens"},
-        ),
-        migrations.AlterModelOptions(
-            name="clock",
-            options={"ordering": ("cluster",), "verbose_name": "clock", "verbose_name_plural": "clocks"},
-        ),
-        migrations.AlterModelOptions(
-            name="cluster",
-            options={"ordering": ("name",), "verbose_name": "cluster", "verbose_name_plural": "clusters"},
-        ),
-        migrations.AlterModelOptions(
-            name="deniedask",
-            options={"ordering": ("-last_at",), "verbose_name": "denied ask", "verbose_name_plural": "denied asks"},
-        ),
-        migrations.AlterModelOptions(
-            name="device",
-            options={
-                "ordering": ("cluster", "node__name", "vendor", "index", "uuid"),
-                "verbose_name": "device",
-                "verbose_name_plural": "devices",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="finding",
-            options={
-                "ordering": ("-last_seen_at", "-id"),
-                "verbose_name": "finding",
-                "verbose_name_plural": "findings",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="hold",
-            options={"ordering": ("cluster", "device", "id"), "verbose_name": "hold", "verbose_name_plural": "holds"},
-        ),
-        migrations.AlterModelOptions(
-            name="idempotencykey",
-            options={
-                "ordering": ("-created_at",),
-                "verbose_name": "idempotency key",
-                "verbose_name_plural": "idempotency keys",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="journal",
-            options={
-                "ordering": ("cluster", "revision", "seq"),
-                "verbose_name": "journal entry",
-                "verbose_name_plural": "journal",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="lateusage",
-            options={
-                "ordering": ("cluster", "since", "id"),
-                "verbose_name": "late usage",
-                "verbose_name_plural": "late usage",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="loginlink",
-            options={"ordering": ("-expires_at",), "verbose_name": "login link", "verbose_name_plural": "login links"},
-        ),
-        migrations.AlterModelOptions(
-            name="measurement",
-            options={
-                "ordering": ("cluster", "slot", "id"),
-                "verbose_name": "measurement",
-                "verbose_name_plural": "measurements",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="namespace",
-            options={"ordering": ("cluster", "name"), "verbose_name": "namespace", "verbose_name_plural": "namespaces"},
-        ),
-        migrations.AlterModelOptions(
-            name="nativequota",
-            options={
-                "ordering": ("cluster", "namespace", "object_name", "resource_key", "vendor"),
-                "verbose_name": "ResourceQuota of Kubernetes",
-                "verbose_name_plural": "ResourceQuotas of Kubernetes",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="node",
-            options={"ordering": ("cluster", "name"), "verbose_name": "node", "verbose_name_plural": "nodes"},
-        ),
-        migrations.AlterModelOptions(
-            name="nodeliveness",
-            options={
-                "ordering": ("node",),
-                "verbose_name": "signs of life of a node",
-                "verbose_name_plural": "signs of life of nodes",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="nodelock",
-            options={"ordering": ("cluster", "node"), "verbose_name": "node lock", "verbose_name_plural": "node locks"},
-        ),
-        migrations.AlterModelOptions(
-            name="notice",
-            options={"ordering": ("-begun_at", "-id"), "verbose_name": "notice", "verbose_name_plural": "notices"},
-        ),
-        migrations.AlterModelOptions(
-            name="pod",
-            options={
-                "ordering": ("cluster", "namespace", "name", "id"),
-                "verbose_name": "pod",
-                "verbose_name_plural": "pods",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="price",
-            options={
-                "ordering": ("cluster", "vendor", "model_pattern", "valid_from"),
-                "verbose_name": "price",
-                "verbose_name_plural": "prices",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="processlease",
-            options={
-                "ordering": ("cluster", "name"),
-                "verbose_name": "lease of a job",
-                "verbose_name_plural": "leases of jobs",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="quota",
-            options={
-                "ordering": ("cluster", "namespace__name", "tenant__name", "name"),
-                "verbose_name": "quota",
-                "verbose_name_plural": "quotas",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="refusal",
-            options={"ordering": ("cluster", "pod_uid"), "verbose_name": "refusal", "verbose_name_plural": "refusals"},
-        ),
-        migrations.AlterModelOptions(
-            name="registration",
-            options={
-                "ordering": ("cluster", "started_at", "id"),
-                "verbose_name": "registration",
-                "verbose_name_plural": "registrations",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="role",
-            options={"ordering": ("role", "id"), "verbose_name": "role", "verbose_name_plural": "roles"},
-        ),
-        migrations.AlterModelOptions(
-            name="share",
-            options={
-                "ordering": ("pod", "container_index", "id"),
-                "verbose_name": "share",
-                "verbose_name_plural": "shares",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="tenant",
-            options={"ordering": ("cluster", "name"), "verbose_name": "tenant", "verbose_name_plural": "tenants"},
-        ),
-        migrations.AlterModelOptions(
-            name="trace",
-            options={"ordering": ("-last_at", "-id"), "verbose_name": "decision", "verbose_name_plural": "decisions"},
-        ),
-        migrations.AlterModelOptions(
-            name="usagehour",
-            options={
-                "ordering": ("cluster", "hour", "namespace", "owner", "vendor", "model"),
-                "verbose_name": "hour of usage",
-                "verbose_name_plural": "hours of usage",
-            },
-        ),
-        migrations.AlterModelOptions(
-            name="usageinterval",
-            options={
-                "ordering": ("cluster", "started_at", "id"),
-                "verbose_name": "usage interval",
-                "verbose_name_plural": "usage intervals",
-            },
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="address",
-            field=models.CharField(
-                blank=True,
-                help_text="Of the connection; a proxy's, where there is one.",
-                max_length=64,
-                verbose_name="address",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="at",
-            field=models.DateTimeField(help_text="The last time in the hour; database time.", verbose_name="time"),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="hour",
-            field=models.DateTimeField(verbose_name="hour"),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="how",
-            field=models.CharField(
-                blank=True, help_text="Password, provider, or the token's name.", max_length=100, verbose_name="how"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="kind",
-            field=models.CharField(
-                choices=[
-                    ("signed-in", "signed in"),
-                    ("signed-out", "signed out"),
-                    ("kept-out", "kept out: wrong name or password"),
-                    ("token", "used a token"),
-                    ("refused", "refused a change"),
-                ],
-                max_length=10,
-                verbose_name="kind",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="times",
-            field=models.PositiveIntegerField(default=1, verbose_name="how often"),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="what",
-            field=models.CharField(
-                blank=True, help_text="Method and path of a refused change.", max_length=300, verbose_name="what"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="accessrecord",
-            name="who",
-            field=models.CharField(
-                blank=True, help_text="Account, as far as it was said.", max_length=150, verbose_name="who"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="apitoken",
-            name="name",
-            field=models.CharField(blank=True, max_length=100, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="apitoken",
-            name="namespaces",
-            field=models.JSONField(
-                blank=True, default=list, help_text="Only these namespaces. Empty: all.", verbose_name="namespaces"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="apitoken",
-            name="networks",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="Networks it may be used from, as 10.0.0.0/8. Empty: all.",
-                verbose_name="networks",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="apitoken",
-            name="roles",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="Only these of its user's roles count. Empty: all.",
-                verbose_name="roles",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="apitoken",
-            name="scopes",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="read, write, agent. Empty: all its user may.",
-                verbose_name="scopes",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="cluster",
-            field=models.OneToOneField(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="clock",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="compared",
-            field=models.CharField(blank=True, default="", max_length=32, verbose_name="compared"),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="incarnation",
-            field=models.CharField(max_length=32, verbose_name="incarnation"),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="pruned_through",
-            field=models.BigIntegerField(
-                default=0, help_text="Journal rows up to this revision are gone.", verbose_name="pruned through"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="revision",
-            field=models.BigIntegerField(default=0, verbose_name="revision"),
-        ),
-        migrations.AlterField(
-            model_name="clock",
-            name="tag",
-            field=models.CharField(blank=True, default="", max_length=16, verbose_name="tag"),
-        ),
-        migrations.AlterField(
-            model_name="cluster",
-            name="created_at",
-            field=models.DateTimeField(auto_now_add=True, verbose_name="created at"),
-        ),
-        migrations.AlterField(
-            model_name="cluster",
-            name="name",
-            field=models.SlugField(
-                help_text="Name used in URLs and by the processes' CLUSTER setting.",
-                max_length=63,
-                unique=True,
-                verbose_name="name",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="first_at",
-            field=models.DateTimeField(verbose_name="first time"),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="last_at",
-            field=models.DateTimeField(verbose_name="last time"),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="message",
-            field=models.CharField(max_length=1000, verbose_name="message"),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="namespace",
-            field=models.CharField(max_length=63, verbose_name="namespace"),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="owner",
-            field=models.CharField(
-                help_text="Kind/name of the controller, or the pod's own name.", max_length=320, verbose_name="owner"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="deniedask",
-            name="times",
-            field=models.PositiveIntegerField(default=1, verbose_name="how often"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="devices",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="conflict",
-            field=models.BooleanField(
-                default=False,
-                help_text="The same uuid is live on another node: usable on neither.",
-                verbose_name="conflict",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="cordoned",
-            field=models.BooleanField(default=False, help_text="Place no new shares here.", verbose_name="cordoned"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="cordoned_on_node",
-            field=models.BooleanField(
-                default=False,
-                help_text="Listed in the node annotation hami.io/device-cordon.",
-                verbose_name="cordoned on node",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="custom",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                help_text="What the plugin says of the device beyond amounts, such as its topology.",
-                verbose_name="custom",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="healthy",
-            field=models.BooleanField(default=True, verbose_name="healthy"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="index",
-            field=models.PositiveIntegerField(default=0, verbose_name="index"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="mig_profiles",
-            field=models.JSONField(blank=True, default=list, verbose_name="MIG profiles"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="mode",
-            field=models.CharField(blank=True, max_length=32, verbose_name="mode"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="model",
-            field=models.CharField(blank=True, max_length=128, verbose_name="model"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="node",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="devices",
-                to="accounting.node",
-                verbose_name="node",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="note",
-            field=models.CharField(blank=True, max_length=400, verbose_name="note"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="numa",
-            field=models.IntegerField(default=0, verbose_name="NUMA node"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="registered",
-            field=models.BooleanField(
-                default=True, help_text="Present in its node's latest registration.", verbose_name="registered"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="slots",
-            field=models.PositiveIntegerField(help_text="Greatest number of sharers.", verbose_name="shares"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="device",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="evidence",
-            field=models.JSONField(default=dict, verbose_name="evidence"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="found_at",
-            field=models.DateTimeField(verbose_name="found at"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="kind",
-            field=models.CharField(max_length=48, verbose_name="kind"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="last_seen_at",
-            field=models.DateTimeField(verbose_name="seen last"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="message",
-            field=models.CharField(max_length=1000, verbose_name="message"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="repair",
-            field=models.CharField(blank=True, max_length=400, verbose_name="repair"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="repaired_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="repaired at"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="subject",
-            field=models.CharField(help_text="Pod, node or device concerned.", max_length=400, verbose_name="subject"),
-        ),
-        migrations.AlterField(
-            model_name="finding",
-            name="told_at",
-            field=models.DateTimeField(
-                blank=True, help_text="When a Kubernetes event last told of it.", null=True, verbose_name="told at"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="cordoned",
-            field=models.BooleanField(default=False, help_text="Place no new shares here.", verbose_name="cordoned"),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="node",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.node",
-                verbose_name="node",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="note",
-            field=models.CharField(blank=True, max_length=400, verbose_name="note"),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="historicaldevice",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="created_by",
-            field=models.CharField(blank=True, editable=False, max_length=150, verbose_name="created by"),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="device",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.device",
-                verbose_name="device",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="expires_at",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="Ends by itself then. Empty: until somebody ends it.",
-                null=True,
-                verbose_name="expires at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="in_force",
-            field=models.BooleanField(default=True, editable=False, verbose_name="in force"),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="reason",
-            field=models.TextField(help_text="Why, for whoever finds it.", verbose_name="reason"),
-        ),
-        migrations.AlterField(
-            model_name="historicalhold",
-            name="slots",
-            field=models.PositiveIntegerField(default=0, verbose_name="shares"),
-        ),
-        migrations.AlterField(
-            model_name="historicalnamespace",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalnamespace",
-            name="mode",
-            field=models.CharField(
-                choices=[
-                    ("enforce", "enforce: deny at admission"),
-                    ("wait", "wait: admit gated, start when there is room"),
-                    ("warn", "warn: admit, and say by how much it is over"),
-                    ("observe", "observe: admit silently"),
-                ],
-                default="enforce",
-                max_length=8,
-                verbose_name="mode",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalnamespace",
-            name="name",
-            field=models.CharField(max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="historicalnamespace",
-            name="tenant",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.tenant",
-                verbose_name="tenant",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="currency",
-            field=models.CharField(default="EUR", max_length=3, verbose_name="currency"),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="device_hour",
-            field=models.DecimalField(
-                decimal_places=4,
-                help_text="Price of one whole device for one hour.",
-                max_digits=12,
-                verbose_name="price of a device hour",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="model_pattern",
-            field=models.CharField(max_length=128, verbose_name="model pattern"),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="valid_from",
-            field=models.DateField(verbose_name="valid from"),
-        ),
-        migrations.AlterField(
-            model_name="historicalprice",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="devices",
-            field=models.PositiveIntegerField(
-                blank=True, help_text="Shares of devices held at once.", null=True, verbose_name="devices"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="in_force",
-            field=models.BooleanField(
-                default=True,
-                editable=False,
-                help_text="Machine column: whether today lies in its validity.",
-                verbose_name="in force",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="model_pattern",
-            field=models.CharField(
-                blank=True,
-                help_text="Count only models that match, for example *A100*. Empty: every model.",
-                max_length=128,
-                verbose_name="model pattern",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="name",
-            field=models.SlugField(default="default", max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="namespace",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.namespace",
-                verbose_name="namespace",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="reason",
-            field=models.TextField(help_text="Why these limits; required at every change.", verbose_name="reason"),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="returns_at",
-            field=models.DateTimeField(
-                blank=True,
-                editable=False,
-                help_text="When limits that were set for a while go back by themselves.",
-                null=True,
-                verbose_name="returns at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="returns_to",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                editable=False,
-                help_text="The limits they go back to.",
-                verbose_name="returns to",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="tenant",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.tenant",
-                verbose_name="tenant",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="valid_from",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="valid from"),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="valid_until",
-            field=models.DateTimeField(
-                blank=True, help_text="Stops binding then.", null=True, verbose_name="valid until"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="vendor",
-            field=models.CharField(
-                blank=True,
-                help_text="Count only this vendor's devices. Empty: every vendor.",
-                max_length=32,
-                verbose_name="vendor",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicalquota",
-            name="version",
-            field=models.PositiveIntegerField(
-                default=1,
-                editable=False,
-                help_text="Rises with each change: detects lost updates.",
-                verbose_name="version",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicaltenant",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="historicaltenant",
-            name="name",
-            field=models.SlugField(max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="historicaltenant",
-            name="note",
-            field=models.CharField(blank=True, max_length=400, verbose_name="note"),
-        ),
-        migrations.AlterField(
-            model_name="historicaltenant",
-            name="parent",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="accounting.tenant",
-                verbose_name="parent",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="holds",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="created_by",
-            field=models.CharField(blank=True, editable=False, max_length=150, verbose_name="created by"),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="device",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="holds",
-                to="accounting.device",
-                verbose_name="device",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="expires_at",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="Ends by itself then. Empty: until somebody ends it.",
-                null=True,
-                verbose_name="expires at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="in_force",
-            field=models.BooleanField(default=True, editable=False, verbose_name="in force"),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="reason",
-            field=models.TextField(help_text="Why, for whoever finds it.", verbose_name="reason"),
-        ),
-        migrations.AlterField(
-            model_name="hold",
-            name="slots",
-            field=models.PositiveIntegerField(default=0, verbose_name="shares"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="body",
-            field=models.JSONField(default=dict, null=True, verbose_name="body"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="created_at",
-            field=models.DateTimeField(auto_now_add=True, verbose_name="created at"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="key",
-            field=models.CharField(max_length=128, verbose_name="key"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="request_hash",
-            field=models.CharField(max_length=64, verbose_name="request hash"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="status",
-            field=models.PositiveSmallIntegerField(verbose_name="status"),
-        ),
-        migrations.AlterField(
-            model_name="idempotencykey",
-            name="user",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to=settings.AUTH_USER_MODEL,
-                verbose_name="user",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="actor",
-            field=models.CharField(
-                blank=True, help_text="The person or process on whose behalf.", max_length=150, verbose_name="actor"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="at",
-            field=models.DateTimeField(help_text="Database time, read under the Clock.", verbose_name="time"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="cause",
-            field=models.CharField(help_text="The service that changed it.", max_length=64, verbose_name="cause"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="key",
-            field=models.CharField(help_text="The row's key within its kind.", max_length=253, verbose_name="key"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="kind",
-            field=models.CharField(help_text="What changed: pod, node, quota, …", max_length=16, verbose_name="kind"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="revision",
-            field=models.BigIntegerField(verbose_name="revision"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="seq",
-            field=models.PositiveIntegerField(
-                help_text="Position within the revision, from 0.", verbose_name="place in the revision"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="tag",
-            field=models.CharField(max_length=16, verbose_name="tag"),
-        ),
-        migrations.AlterField(
-            model_name="journal",
-            name="values",
-            field=models.JSONField(
-                default=dict, help_text="The new values that matter to a reader.", verbose_name="values"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="lateusage",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="lateusage",
-            name="since",
-            field=models.DateTimeField(verbose_name="since"),
-        ),
-        migrations.AlterField(
-            model_name="loginlink",
-            name="expires_at",
-            field=models.DateTimeField(verbose_name="expires at"),
-        ),
-        migrations.AlterField(
-            model_name="loginlink",
-            name="secret_hash",
-            field=models.CharField(max_length=64, unique=True, verbose_name="secret hash"),
-        ),
-        migrations.AlterField(
-            model_name="loginlink",
-            name="used_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="used at"),
-        ),
-        migrations.AlterField(
-            model_name="loginlink",
-            name="user",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to=settings.AUTH_USER_MODEL,
-                verbose_name="user",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="at",
-            field=models.DateTimeField(
-                help_text="When the latest of them was measured; database time.", verbose_name="time"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="container",
-            field=models.CharField(blank=True, max_length=253, verbose_name="container"),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="core_used_percent",
-            field=models.PositiveIntegerField(
-                help_text="The latest report's mean, % of a device.", null=True, verbose_name="cores used (%)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="memory_peak_mib",
-            field=models.PositiveBigIntegerField(
-                help_text="Highest in the ten minutes, MiB.", null=True, verbose_name="memory peak (MiB)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="memory_used_mib",
-            field=models.PositiveBigIntegerField(
-                help_text="The latest report's highest, MiB.", null=True, verbose_name="memory used (MiB)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="node",
-            field=models.CharField(max_length=253, verbose_name="node"),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="pod_uid",
-            field=models.CharField(
-                blank=True, help_text="Empty: the whole device.", max_length=64, verbose_name="pod uid"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="slot",
-            field=models.DateTimeField(help_text="Start of the ten minutes.", verbose_name="ten minutes"),
-        ),
-        migrations.AlterField(
-            model_name="measurement",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="namespace",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="namespaces",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="namespace",
-            name="mode",
-            field=models.CharField(
-                choices=[
-                    ("enforce", "enforce: deny at admission"),
-                    ("wait", "wait: admit gated, start when there is room"),
-                    ("warn", "warn: admit, and say by how much it is over"),
-                    ("observe", "observe: admit silently"),
-                ],
-                default="enforce",
-                max_length=8,
-                verbose_name="mode",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="namespace",
-            name="name",
-            field=models.CharField(max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="namespace",
-            name="tenant",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="namespaces",
-                to="accounting.tenant",
-                verbose_name="tenant",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="native_quotas",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="limit",
-            field=models.BigIntegerField(
-                help_text="In our unit, the vendor's memory factor applied.", verbose_name="limit"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="namespace",
-            field=models.CharField(max_length=63, verbose_name="namespace"),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="object_name",
-            field=models.CharField(max_length=253, verbose_name="object name"),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="resource",
-            field=models.CharField(
-                choices=[("memory_mib", "memory (MiB)"), ("core_percent", "cores (%)")],
-                max_length=16,
-                verbose_name="resource",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="resource_key",
-            field=models.CharField(
-                help_text="The key in spec.hard, for example limits.nvidia.com/gpumem.",
-                max_length=253,
-                verbose_name="resource key",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nativequota",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="accounting_unknown",
-            field=models.CharField(
-                blank=True,
-                help_text="Why this node takes no new device pods: a live pod on it that cannot be decoded.",
-                max_length=400,
-                verbose_name="holders unknown",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="agent",
-            field=models.CharField(
-                blank=True,
-                help_text="Version of our agent on this node; empty: HAMi's plugin, or none.",
-                max_length=64,
-                verbose_name="agent",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="nodes",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="fingerprint",
-            field=models.CharField(
-                blank=True,
-                help_text="Hash of everything observed that was last written.",
-                max_length=64,
-                verbose_name="fingerprint",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="gone_vendors",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="Vendors whose plugin is gone (allocatable 0 and stale).",
-                verbose_name="gone vendors",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="labelled",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="Vendors whose label the node carries: narrowed pods may come here.",
-                verbose_name="labelled",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="limits",
-            field=models.CharField(
-                blank=True,
-                help_text="How the agent holds containers to their shares; empty: it does not say.",
-                max_length=63,
-                verbose_name="limits",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="name",
-            field=models.CharField(max_length=253, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="pair_scores",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="[[uuid, uuid, score], …] from the topology annotation.",
-                verbose_name="pair scores",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="problem",
-            field=models.CharField(
-                blank=True,
-                help_text="Why its register annotation could not be used.",
-                max_length=400,
-                verbose_name="problem",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="retired",
-            field=models.BooleanField(
-                default=False, help_text="The node object is gone; its devices offer nothing.", verbose_name="retired"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="uid",
-            field=models.CharField(blank=True, max_length=64, verbose_name="uid"),
-        ),
-        migrations.AlterField(
-            model_name="node",
-            name="unschedulable",
-            field=models.BooleanField(
-                default=False,
-                help_text="Cordoned in Kubernetes (shown; kube-scheduler decides).",
-                verbose_name="unschedulable",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="allocatable",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                help_text="Resource name → count, of the managed resources.",
-                verbose_name="allocatable",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="first_seen_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="first seen"),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="handshake_at",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="Database time when a plugin's handshake or registration was seen to change.",
-                null=True,
-                verbose_name="handshake at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="lease_at",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="Database time when the agent's Lease was seen renewed.",
-                null=True,
-                verbose_name="Lease seen renewed",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="lease_renewed",
-            field=models.CharField(
-                blank=True,
-                help_text="renewTime of the agent's Lease as last read; its clock is not ours.",
-                max_length=40,
-                verbose_name="renewTime as read",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="marks",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                help_text="What the plugins last wrote on the node: a change is a sign of life.",
-                verbose_name="marks",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="node",
-            field=models.OneToOneField(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="liveness",
-                to="accounting.node",
-                verbose_name="node",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodeliveness",
-            name="report_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="last report"),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="node_locks",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="first_seen_at",
-            field=models.DateTimeField(
-                help_text="Ages count from here, never from the text.", verbose_name="first seen"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="mode",
-            field=models.CharField(default="row", help_text="row | annotation", max_length=10, verbose_name="mode"),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="node",
-            field=models.CharField(max_length=253, verbose_name="node"),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="pod_uid",
-            field=models.CharField(
-                blank=True, help_text="Empty: somebody else's annotation lock.", max_length=64, verbose_name="pod uid"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="stale",
-            field=models.BooleanField(
-                default=False, help_text="Older than 30 s: the node is refused until it falls.", verbose_name="stale"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="nodelock",
-            name="value",
-            field=models.CharField(
-                blank=True,
-                help_text="Text of hami.io/mutex.lock, for annotation locks.",
-                max_length=600,
-                verbose_name="value",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="begun_at",
-            field=models.DateTimeField(verbose_name="begun at"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="ended_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="kind",
-            field=models.CharField(max_length=48, verbose_name="kind"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="subject",
-            field=models.CharField(max_length=400, verbose_name="subject"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="text",
-            field=models.CharField(max_length=1000, verbose_name="text"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="told_begin",
-            field=models.BooleanField(default=False, verbose_name="told begin"),
-        ),
-        migrations.AlterField(
-            model_name="notice",
-            name="told_end",
-            field=models.BooleanField(default=False, verbose_name="told end"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="aligned",
-            field=models.BooleanField(
-                default=True,
-                help_text="Whether share rows are known to match containers; if not, all count as app.",
-                verbose_name="aligned with containers",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="bind_attempt",
-            field=models.PositiveIntegerField(default=0, verbose_name="bind attempt"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="claim_charges",
-            field=models.JSONField(
-                blank=True,
-                default=list,
-                help_text="Held before a device is chosen: [[vendor, devices, memory_mib, core_percent, largest_share_mib], …].",
-                verbose_name="claim charges",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="claim_id",
-            field=models.CharField(
-                blank=True,
-                help_text="uid of the admission request that claimed; empty: none.",
-                max_length=64,
-                verbose_name="claim id",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="pods",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="created_at",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="creationTimestamp of the pod object, or when claimed.",
-                null=True,
-                verbose_name="created at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="ended_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="expired_node",
-            field=models.CharField(
-                blank=True,
-                help_text="Node of a reservation whose lease ran out: /bind may still take it again if it is free.",
-                max_length=253,
-                verbose_name="node of the expired reservation",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="facts",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                help_text="Phase, deletion and container statuses as last seen.",
-                verbose_name="facts",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="gated",
-            field=models.BooleanField(default=False, help_text="Carries our scheduling gate.", verbose_name="gated"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="lease_until",
-            field=models.DateTimeField(
-                blank=True,
-                help_text="Database time when an unseen claim or an unbound reservation falls.",
-                null=True,
-                verbose_name="lease until",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="lock_mode",
-            field=models.CharField(
-                blank=True, help_text="row | annotation: fixed per bind.", max_length=10, verbose_name="kind of lock"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="name",
-            field=models.CharField(
-                blank=True, help_text="Empty for a claim made with generateName.", max_length=253, verbose_name="name"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="namespace",
-            field=models.CharField(max_length=63, verbose_name="namespace"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="node",
-            field=models.CharField(blank=True, max_length=253, verbose_name="node"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="owner",
-            field=models.CharField(
-                blank=True, help_text="Kind/name of the controller.", max_length=320, verbose_name="owner"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="priority",
-            field=models.IntegerField(default=0, verbose_name="priority"),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="request",
-            field=models.JSONField(
-                default=dict, help_text="The parsed request (domain.wire.pod_request).", verbose_name="request"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="resource_version",
-            field=models.BigIntegerField(
-                default=0,
-                help_text="Of the pod object as last seen; older events are ignored.",
-                verbose_name="resource version",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="state",
-            field=models.CharField(
-                choices=[
-                    ("waiting", "waiting: seen, no claim, holds nothing"),
-                    ("claimed", "claimed: admitted, quota held, no device yet"),
-                    ("reserved", "reserved: device chosen, not bound"),
-                    ("binding", "binding: the Binding is being sent"),
-                    ("bound", "bound: on its node, no container has started"),
-                    ("running", "running"),
-                    ("releasing", "releasing: being deleted, still counted"),
-                    ("ended", "ended: holds nothing"),
-                ],
-                default="waiting",
-                max_length=9,
-                verbose_name="state",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="state_at",
-            field=models.DateTimeField(
-                blank=True, help_text="When the state last changed.", null=True, verbose_name="in this state since"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="suspended",
-            field=models.BooleanField(
-                default=False,
-                help_text="Its claim was given up because it can never fit as the cluster is.",
-                verbose_name="suspended",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="uid",
-            field=models.CharField(
-                blank=True, help_text="Empty until the pod object was seen.", max_length=64, verbose_name="uid"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="unmanaged",
-            field=models.BooleanField(
-                default=False, help_text="Came past the webhook; counted, never placed by us.", verbose_name="unmanaged"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="pod",
-            name="wire",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                help_text="Exact annotation texts written, or read at import.",
-                verbose_name="annotation texts",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="prices",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="currency",
-            field=models.CharField(default="EUR", max_length=3, verbose_name="currency"),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="device_hour",
-            field=models.DecimalField(
-                decimal_places=4,
-                help_text="Price of one whole device for one hour.",
-                max_digits=12,
-                verbose_name="price of a device hour",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="model_pattern",
-            field=models.CharField(max_length=128, verbose_name="model pattern"),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="valid_from",
-            field=models.DateField(verbose_name="valid from"),
-        ),
-        migrations.AlterField(
-            model_name="price",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="epoch",
-            field=models.BigIntegerField(default=0, verbose_name="epoch"),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="holder",
-            field=models.CharField(blank=True, max_length=128, verbose_name="holder"),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="name",
-            field=models.CharField(max_length=64, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="succeeded_at",
-            field=models.DateTimeField(
-                help_text="Database time when the job was last done without a fault.",
-                null=True,
-                verbose_name="succeeded at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="processlease",
-            name="until",
-            field=models.DateTimeField(
-                help_text="Database time after which anybody may take it.", null=True, verbose_name="until"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="quotas",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="devices",
-            field=models.PositiveIntegerField(
-                blank=True, help_text="Shares of devices held at once.", null=True, verbose_name="devices"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="in_force",
-            field=models.BooleanField(
-                default=True,
-                editable=False,
-                help_text="Machine column: whether today lies in its validity.",
-                verbose_name="in force",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="model_pattern",
-            field=models.CharField(
-                blank=True,
-                help_text="Count only models that match, for example *A100*. Empty: every model.",
-                max_length=128,
-                verbose_name="model pattern",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="name",
-            field=models.SlugField(default="default", max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="namespace",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="quotas",
-                to="accounting.namespace",
-                verbose_name="namespace",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="reason",
-            field=models.TextField(help_text="Why these limits; required at every change.", verbose_name="reason"),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="returns_at",
-            field=models.DateTimeField(
-                blank=True,
-                editable=False,
-                help_text="When limits that were set for a while go back by themselves.",
-                null=True,
-                verbose_name="returns at",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="returns_to",
-            field=models.JSONField(
-                blank=True,
-                default=dict,
-                editable=False,
-                help_text="The limits they go back to.",
-                verbose_name="returns to",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="tenant",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="quotas",
-                to="accounting.tenant",
-                verbose_name="tenant",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="valid_from",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="valid from"),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="valid_until",
-            field=models.DateTimeField(
-                blank=True, help_text="Stops binding then.", null=True, verbose_name="valid until"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="vendor",
-            field=models.CharField(
-                blank=True,
-                help_text="Count only this vendor's devices. Empty: every vendor.",
-                max_length=32,
-                verbose_name="vendor",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="quota",
-            name="version",
-            field=models.PositiveIntegerField(
-                default=1,
-                editable=False,
-                help_text="Rises with each change: detects lost updates.",
-                verbose_name="version",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="at",
-            field=models.DateTimeField(verbose_name="time"),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="candidates",
-            field=models.JSONField(
-                blank=True,
-                help_text="The nodes it was about, where kube-scheduler showed all that it could use.",
-                null=True,
-                verbose_name="candidates",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="never_fits",
-            field=models.BooleanField(
-                default=False, help_text="Not even on the empty cluster, as registered.", verbose_name="never fits"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="never_fits_since",
-            field=models.DateTimeField(
-                blank=True, help_text="Since when that has been so.", null=True, verbose_name="never fits since"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="pod_uid",
-            field=models.CharField(max_length=64, verbose_name="pod uid"),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="reason",
-            field=models.CharField(
-                blank=True, help_text="The dominant reason word.", max_length=64, verbose_name="reason"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="revision",
-            field=models.BigIntegerField(
-                default=0, help_text="Ledger revision the refusal was decided at.", verbose_name="revision"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="since",
-            field=models.DateTimeField(help_text="First refusal without a placement between.", verbose_name="since"),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="summary",
-            field=models.CharField(blank=True, max_length=1000, verbose_name="summary"),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="woken_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="woken at"),
-        ),
-        migrations.AlterField(
-            model_name="refusal",
-            name="woken_revision",
-            field=models.BigIntegerField(default=0, verbose_name="woken revision"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="core_percent",
-            field=models.PositiveIntegerField(verbose_name="cores (%)"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="ended_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="memory_mib",
-            field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="model",
-            field=models.CharField(blank=True, max_length=128, verbose_name="model"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="node",
-            field=models.CharField(max_length=253, verbose_name="node"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="started_at",
-            field=models.DateTimeField(verbose_name="started at"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="registration",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="role",
-            name="group",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="roles",
-                to="auth.group",
-                verbose_name="group",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="role",
-            name="namespace",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="roles",
-                to="accounting.namespace",
-                verbose_name="namespace",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="role",
-            name="role",
-            field=models.CharField(
-                choices=[
-                    ("viewer", "viewer"),
-                    ("member", "member"),
-                    ("tenant-admin", "tenant admin"),
-                    ("operator", "operator"),
-                    ("auditor", "auditor"),
-                ],
-                max_length=16,
-                verbose_name="role",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="role",
-            name="tenant",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="roles",
-                to="accounting.tenant",
-                verbose_name="tenant",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="role",
-            name="user",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="roles",
-                to=settings.AUTH_USER_MODEL,
-                verbose_name="user",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="container",
-            field=models.CharField(max_length=253, verbose_name="container"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="container_index",
-            field=models.PositiveSmallIntegerField(
-                help_text="Init containers first, then apps.", verbose_name="container index"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="core_percent",
-            field=models.PositiveIntegerField(verbose_name="cores (%)"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="kind",
-            field=models.CharField(help_text="init | sidecar | app", max_length=8, verbose_name="kind"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="memory_mib",
-            field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="mig_profile",
-            field=models.CharField(blank=True, max_length=64, verbose_name="MIG profile"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="mig_size",
-            field=models.PositiveSmallIntegerField(blank=True, null=True, verbose_name="MIG size"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="mig_start",
-            field=models.PositiveSmallIntegerField(blank=True, null=True, verbose_name="MIG start"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="model",
-            field=models.CharField(blank=True, max_length=128, verbose_name="model"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="pod",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="shares",
-                to="accounting.pod",
-                verbose_name="pod",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="share",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="tenant",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="tenants",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="tenant",
-            name="name",
-            field=models.SlugField(max_length=63, verbose_name="name"),
-        ),
-        migrations.AlterField(
-            model_name="tenant",
-            name="note",
-            field=models.CharField(blank=True, max_length=400, verbose_name="note"),
-        ),
-        migrations.AlterField(
-            model_name="tenant",
-            name="parent",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="children",
-                to="accounting.tenant",
-                verbose_name="parent",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="detail",
-            field=models.JSONField(
-                default=dict, help_text="Per node: HAMi's reason list and numbers; capped.", verbose_name="detail"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="first_at",
-            field=models.DateTimeField(verbose_name="first time"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="inputs_hash",
-            field=models.CharField(blank=True, max_length=64, verbose_name="inputs hash"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="last_at",
-            field=models.DateTimeField(verbose_name="last time"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="namespace",
-            field=models.CharField(max_length=63, verbose_name="namespace"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="pod_name",
-            field=models.CharField(max_length=253, verbose_name="pod name"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="pod_uid",
-            field=models.CharField(max_length=64, verbose_name="pod uid"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="reason",
-            field=models.CharField(
-                blank=True, help_text="The dominant reason word.", max_length=64, verbose_name="reason"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="revision",
-            field=models.BigIntegerField(default=0, verbose_name="revision"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="summary",
-            field=models.CharField(
-                help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".',
-                max_length=1000,
-                verbose_name="summary",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="times",
-            field=models.PositiveIntegerField(default=1, verbose_name="how often"),
-        ),
-        migrations.AlterField(
-            model_name="trace",
-            name="verdict",
-            field=models.CharField(
-                help_text="placed | refused | denied | error", max_length=16, verbose_name="verdict"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="card_us",
-            field=models.PositiveBigIntegerField(
-                default=0, help_text="Microseconds of whole devices.", verbose_name="device time (µs)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="core_percent_s",
-            field=models.PositiveBigIntegerField(
-                default=0, help_text="Held; of the idle row: free.", verbose_name="cores (%·s)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="hour",
-            field=models.DateTimeField(verbose_name="hour"),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="memory_mib_s",
-            field=models.PositiveBigIntegerField(
-                default=0, help_text="Held; of the idle row: free.", verbose_name="memory (MiB·s)"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="model",
-            field=models.CharField(blank=True, max_length=128, verbose_name="model"),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="namespace",
-            field=models.CharField(
-                blank=True, help_text="Empty: nobody, the idle time.", max_length=63, verbose_name="namespace"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="owner",
-            field=models.CharField(
-                blank=True, help_text="Kind/name of the pods' controller.", max_length=320, verbose_name="owner"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="simulated",
-            field=models.BooleanField(default=False, verbose_name="simulated"),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="slot_s",
-            field=models.PositiveBigIntegerField(default=0, verbose_name="shares (s)"),
-        ),
-        migrations.AlterField(
-            model_name="usagehour",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="cluster",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="accounting.cluster",
-                verbose_name="cluster",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="core_percent",
-            field=models.PositiveIntegerField(verbose_name="cores (%)"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="ended_at",
-            field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="memory_mib",
-            field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="model",
-            field=models.CharField(blank=True, max_length=128, verbose_name="model"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="namespace",
-            field=models.CharField(max_length=63, verbose_name="namespace"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="node",
-            field=models.CharField(max_length=253, verbose_name="node"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="owner",
-            field=models.CharField(
-                blank=True, help_text="Kind/name of the pod's controller.", max_length=320, verbose_name="owner"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="pod_name",
-            field=models.CharField(max_length=253, verbose_name="pod name"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="pod_uid",
-            field=models.CharField(max_length=64, verbose_name="pod uid"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="simulated",
-            field=models.BooleanField(
-                default=False, help_text="Made up for a demonstration.", verbose_name="simulated"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="slots",
-            field=models.PositiveIntegerField(verbose_name="shares"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="started_at",
-            field=models.DateTimeField(verbose_name="started at"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="uuid",
-            field=models.CharField(max_length=128, verbose_name="uuid"),
-        ),
-        migrations.AlterField(
-            model_name="usageinterval",
-            name="vendor",
-            field=models.CharField(max_length=32, verbose_name="vendor"),
-        ),
-        migrations.AlterField(
-            model_name="user",
-            name="language",
-            field=models.CharField(
-                blank=True, help_text="Language of pages; empty: the browser's.", max_length=16, verbose_name="language"
-            ),
-        ),
+        InWordsOnly(
+            [
+                migrations.AlterModelOptions(
+                    name="accessrecord",
+                    options={
+                        "ordering": ("-at", "-id"),
+                        "verbose_name": "access record",
+                        "verbose_name_plural": "access records",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="apitoken",
+                    options={"verbose_name": "API token", "verbose_name_plural": "API tokens"},
+                ),
+                migrations.AlterModelOptions(
+                    name="clock",
+                    options={"ordering": ("cluster",), "verbose_name": "clock", "verbose_name_plural": "clocks"},
+                ),
+                migrations.AlterModelOptions(
+                    name="cluster",
+                    options={"ordering": ("name",), "verbose_name": "cluster", "verbose_name_plural": "clusters"},
+                ),
+                migrations.AlterModelOptions(
+                    name="deniedask",
+                    options={"ordering": ("-last_at",), "verbose_name": "denied ask", "verbose_name_plural": "denied asks"},
+                ),
+                migrations.AlterModelOptions(
+                    name="device",
+                    options={
+                        "ordering": ("cluster", "node__name", "vendor", "index", "uuid"),
+                        "verbose_name": "device",
+                        "verbose_name_plural": "devices",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="finding",
+                    options={
+                        "ordering": ("-last_seen_at", "-id"),
+                        "verbose_name": "finding",
+                        "verbose_name_plural": "findings",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="hold",
+                    options={"ordering": ("cluster", "device", "id"), "verbose_name": "hold", "verbose_name_plural": "holds"},
+                ),
+                migrations.AlterModelOptions(
+                    name="idempotencykey",
+                    options={
+                        "ordering": ("-created_at",),
+                        "verbose_name": "idempotency key",
+                        "verbose_name_plural": "idempotency keys",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="journal",
+                    options={
+                        "ordering": ("cluster", "revision", "seq"),
+                        "verbose_name": "journal entry",
+                        "verbose_name_plural": "journal",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="lateusage",
+                    options={
+                        "ordering": ("cluster", "since", "id"),
+                        "verbose_name": "late usage",
+                        "verbose_name_plural": "late usage",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="loginlink",
+                    options={"ordering": ("-expires_at",), "verbose_name": "login link", "verbose_name_plural": "login links"},
+                ),
+                migrations.AlterModelOptions(
+                    name="measurement",
+                    options={
+                        "ordering": ("cluster", "slot", "id"),
+                        "verbose_name": "measurement",
+                        "verbose_name_plural": "measurements",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="namespace",
+                    options={"ordering": ("cluster", "name"), "verbose_name": "namespace", "verbose_name_plural": "namespaces"},
+                ),
+                migrations.AlterModelOptions(
+                    name="nativequota",
+                    options={
+                        "ordering": ("cluster", "namespace", "object_name", "resource_key", "vendor"),
+                        "verbose_name": "ResourceQuota of Kubernetes",
+                        "verbose_name_plural": "ResourceQuotas of Kubernetes",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="node",
+                    options={"ordering": ("cluster", "name"), "verbose_name": "node", "verbose_name_plural": "nodes"},
+                ),
+                migrations.AlterModelOptions(
+                    name="nodeliveness",
+                    options={
+                        "ordering": ("node",),
+                        "verbose_name": "signs of life of a node",
+                        "verbose_name_plural": "signs of life of nodes",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="nodelock",
+                    options={"ordering": ("cluster", "node"), "verbose_name": "node lock", "verbose_name_plural": "node locks"},
+                ),
+                migrations.AlterModelOptions(
+                    name="notice",
+                    options={"ordering": ("-begun_at", "-id"), "verbose_name": "notice", "verbose_name_plural": "notices"},
+                ),
+                migrations.AlterModelOptions(
+                    name="pod",
+                    options={
+                        "ordering": ("cluster", "namespace", "name", "id"),
+                        "verbose_name": "pod",
+                        "verbose_name_plural": "pods",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="price",
+                    options={
+                        "ordering": ("cluster", "vendor", "model_pattern", "valid_from"),
+                        "verbose_name": "price",
+                        "verbose_name_plural": "prices",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="processlease",
+                    options={
+                        "ordering": ("cluster", "name"),
+                        "verbose_name": "lease of a job",
+                        "verbose_name_plural": "leases of jobs",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="quota",
+                    options={
+                        "ordering": ("cluster", "namespace__name", "tenant__name", "name"),
+                        "verbose_name": "quota",
+                        "verbose_name_plural": "quotas",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="refusal",
+                    options={"ordering": ("cluster", "pod_uid"), "verbose_name": "refusal", "verbose_name_plural": "refusals"},
+                ),
+                migrations.AlterModelOptions(
+                    name="registration",
+                    options={
+                        "ordering": ("cluster", "started_at", "id"),
+                        "verbose_name": "registration",
+                        "verbose_name_plural": "registrations",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="role",
+                    options={"ordering": ("role", "id"), "verbose_name": "role", "verbose_name_plural": "roles"},
+                ),
+                migrations.AlterModelOptions(
+                    name="share",
+                    options={
+                        "ordering": ("pod", "container_index", "id"),
+                        "verbose_name": "share",
+                        "verbose_name_plural": "shares",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="tenant",
+                    options={"ordering": ("cluster", "name"), "verbose_name": "tenant", "verbose_name_plural": "tenants"},
+                ),
+                migrations.AlterModelOptions(
+                    name="trace",
+                    options={"ordering": ("-last_at", "-id"), "verbose_name": "decision", "verbose_name_plural": "decisions"},
+                ),
+                migrations.AlterModelOptions(
+                    name="usagehour",
+                    options={
+                        "ordering": ("cluster", "hour", "namespace", "owner", "vendor", "model"),
+                        "verbose_name": "hour of usage",
+                        "verbose_name_plural": "hours of usage",
+                    },
+                ),
+                migrations.AlterModelOptions(
+                    name="usageinterval",
+                    options={
+                        "ordering": ("cluster", "started_at", "id"),
+                        "verbose_name": "usage interval",
+                        "verbose_name_plural": "usage intervals",
+                    },
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="address",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Of the connection; a proxy's, where there is one.",
+                        max_length=64,
+                        verbose_name="address",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="at",
+                    field=models.DateTimeField(help_text="The last time in the hour; database time.", verbose_name="time"),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="hour",
+                    field=models.DateTimeField(verbose_name="hour"),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="how",
+                    field=models.CharField(
+                        blank=True, help_text="Password, provider, or the token's name.", max_length=100, verbose_name="how"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="kind",
+                    field=models.CharField(
+                        choices=[
+                            ("signed-in", "signed in"),
+                            ("signed-out", "signed out"),
+                            ("kept-out", "kept out: wrong name or password"),
+                            ("token", "used a token"),
+                            ("refused", "refused a change"),
+                        ],
+                        max_length=10,
+                        verbose_name="kind",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="times",
+                    field=models.PositiveIntegerField(default=1, verbose_name="how often"),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="what",
+                    field=models.CharField(
+                        blank=True, help_text="Method and path of a refused change.", max_length=300, verbose_name="what"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="accessrecord",
+                    name="who",
+                    field=models.CharField(
+                        blank=True, help_text="Account, as far as it was said.", max_length=150, verbose_name="who"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="apitoken",
+                    name="name",
+                    field=models.CharField(blank=True, max_length=100, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="apitoken",
+                    name="namespaces",
+                    field=models.JSONField(
+                        blank=True, default=list, help_text="Only these namespaces. Empty: all.", verbose_name="namespaces"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="apitoken",
+                    name="networks",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Networks it may be used from, as 10.0.0.0/8. Empty: all.",
+                        verbose_name="networks",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="apitoken",
+                    name="roles",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Only these of its user's roles count. Empty: all.",
+                        verbose_name="roles",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="apitoken",
+                    name="scopes",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="read, write, agent. Empty: all its user may.",
+                        verbose_name="scopes",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="cluster",
+                    field=models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="clock",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="compared",
+                    field=models.CharField(blank=True, default="", max_length=32, verbose_name="compared"),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="incarnation",
+                    field=models.CharField(max_length=32, verbose_name="incarnation"),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="pruned_through",
+                    field=models.BigIntegerField(
+                        default=0, help_text="Journal rows up to this revision are gone.", verbose_name="pruned through"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="revision",
+                    field=models.BigIntegerField(default=0, verbose_name="revision"),
+                ),
+                migrations.AlterField(
+                    model_name="clock",
+                    name="tag",
+                    field=models.CharField(blank=True, default="", max_length=16, verbose_name="tag"),
+                ),
+                migrations.AlterField(
+                    model_name="cluster",
+                    name="created_at",
+                    field=models.DateTimeField(auto_now_add=True, verbose_name="created at"),
+                ),
+                migrations.AlterField(
+                    model_name="cluster",
+                    name="name",
+                    field=models.SlugField(
+                        help_text="Name used in URLs and by the processes' CLUSTER setting.",
+                        max_length=63,
+                        unique=True,
+                        verbose_name="name",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="first_at",
+                    field=models.DateTimeField(verbose_name="first time"),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="last_at",
+                    field=models.DateTimeField(verbose_name="last time"),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="message",
+                    field=models.CharField(max_length=1000, verbose_name="message"),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="namespace",
+                    field=models.CharField(max_length=63, verbose_name="namespace"),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="owner",
+                    field=models.CharField(
+                        help_text="Kind/name of the controller, or the pod's own name.", max_length=320, verbose_name="owner"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="deniedask",
+                    name="times",
+                    field=models.PositiveIntegerField(default=1, verbose_name="how often"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="devices",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="conflict",
+                    field=models.BooleanField(
+                        default=False,
+                        help_text="The same uuid is live on another node: usable on neither.",
+                        verbose_name="conflict",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="cordoned",
+                    field=models.BooleanField(default=False, help_text="Place no new shares here.", verbose_name="cordoned"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="cordoned_on_node",
+                    field=models.BooleanField(
+                        default=False,
+                        help_text="Listed in the node annotation hami.io/device-cordon.",
+                        verbose_name="cordoned on node",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="custom",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="What the plugin says of the device beyond amounts, such as its topology.",
+                        verbose_name="custom",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="healthy",
+                    field=models.BooleanField(default=True, verbose_name="healthy"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="index",
+                    field=models.PositiveIntegerField(default=0, verbose_name="index"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="mig_profiles",
+                    field=models.JSONField(blank=True, default=list, verbose_name="MIG profiles"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="mode",
+                    field=models.CharField(blank=True, max_length=32, verbose_name="mode"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="model",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="model"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="node",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="devices",
+                        to="accounting.node",
+                        verbose_name="node",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="note",
+                    field=models.CharField(blank=True, max_length=400, verbose_name="note"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="numa",
+                    field=models.IntegerField(default=0, verbose_name="NUMA node"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="registered",
+                    field=models.BooleanField(
+                        default=True, help_text="Present in its node's latest registration.", verbose_name="registered"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="slots",
+                    field=models.PositiveIntegerField(help_text="Greatest number of sharers.", verbose_name="shares"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="device",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="evidence",
+                    field=models.JSONField(default=dict, verbose_name="evidence"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="found_at",
+                    field=models.DateTimeField(verbose_name="found at"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="kind",
+                    field=models.CharField(max_length=48, verbose_name="kind"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="last_seen_at",
+                    field=models.DateTimeField(verbose_name="seen last"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="message",
+                    field=models.CharField(max_length=1000, verbose_name="message"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="repair",
+                    field=models.CharField(blank=True, max_length=400, verbose_name="repair"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="repaired_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="repaired at"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="subject",
+                    field=models.CharField(help_text="Pod, node or device concerned.", max_length=400, verbose_name="subject"),
+                ),
+                migrations.AlterField(
+                    model_name="finding",
+                    name="told_at",
+                    field=models.DateTimeField(
+                        blank=True, help_text="When a Kubernetes event last told of it.", null=True, verbose_name="told at"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="cordoned",
+                    field=models.BooleanField(default=False, help_text="Place no new shares here.", verbose_name="cordoned"),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="node",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.node",
+                        verbose_name="node",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="note",
+                    field=models.CharField(blank=True, max_length=400, verbose_name="note"),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="historicaldevice",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="created_by",
+                    field=models.CharField(blank=True, editable=False, max_length=150, verbose_name="created by"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="device",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.device",
+                        verbose_name="device",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="expires_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="Ends by itself then. Empty: until somebody ends it.",
+                        null=True,
+                        verbose_name="expires at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="in_force",
+                    field=models.BooleanField(default=True, editable=False, verbose_name="in force"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="reason",
+                    field=models.TextField(help_text="Why, for whoever finds it.", verbose_name="reason"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalhold",
+                    name="slots",
+                    field=models.PositiveIntegerField(default=0, verbose_name="shares"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalnamespace",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalnamespace",
+                    name="mode",
+                    field=models.CharField(
+                        choices=[
+                            ("enforce", "enforce: deny at admission"),
+                            ("wait", "wait: admit gated, start when there is room"),
+                            ("warn", "warn: admit, and say by how much it is over"),
+                            ("observe", "observe: admit silently"),
+                        ],
+                        default="enforce",
+                        max_length=8,
+                        verbose_name="mode",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalnamespace",
+                    name="name",
+                    field=models.CharField(max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalnamespace",
+                    name="tenant",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.tenant",
+                        verbose_name="tenant",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="currency",
+                    field=models.CharField(default="EUR", max_length=3, verbose_name="currency"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="device_hour",
+                    field=models.DecimalField(
+                        decimal_places=4,
+                        help_text="Price of one whole device for one hour.",
+                        max_digits=12,
+                        verbose_name="price of a device hour",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="model_pattern",
+                    field=models.CharField(max_length=128, verbose_name="model pattern"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="valid_from",
+                    field=models.DateField(verbose_name="valid from"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalprice",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="devices",
+                    field=models.PositiveIntegerField(
+                        blank=True, help_text="Shares of devices held at once.", null=True, verbose_name="devices"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="in_force",
+                    field=models.BooleanField(
+                        default=True,
+                        editable=False,
+                        help_text="Machine column: whether today lies in its validity.",
+                        verbose_name="in force",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="model_pattern",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Count only models that match, for example *A100*. Empty: every model.",
+                        max_length=128,
+                        verbose_name="model pattern",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="name",
+                    field=models.SlugField(default="default", max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="namespace",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.namespace",
+                        verbose_name="namespace",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="reason",
+                    field=models.TextField(help_text="Why these limits; required at every change.", verbose_name="reason"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="returns_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        editable=False,
+                        help_text="When limits that were set for a while go back by themselves.",
+                        null=True,
+                        verbose_name="returns at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="returns_to",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        editable=False,
+                        help_text="The limits they go back to.",
+                        verbose_name="returns to",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="tenant",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.tenant",
+                        verbose_name="tenant",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="valid_from",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="valid from"),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="valid_until",
+                    field=models.DateTimeField(
+                        blank=True, help_text="Stops binding then.", null=True, verbose_name="valid until"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="vendor",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Count only this vendor's devices. Empty: every vendor.",
+                        max_length=32,
+                        verbose_name="vendor",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicalquota",
+                    name="version",
+                    field=models.PositiveIntegerField(
+                        default=1,
+                        editable=False,
+                        help_text="Rises with each change: detects lost updates.",
+                        verbose_name="version",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicaltenant",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="historicaltenant",
+                    name="name",
+                    field=models.SlugField(max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="historicaltenant",
+                    name="note",
+                    field=models.CharField(blank=True, max_length=400, verbose_name="note"),
+                ),
+                migrations.AlterField(
+                    model_name="historicaltenant",
+                    name="parent",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounting.tenant",
+                        verbose_name="parent",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="holds",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="created_by",
+                    field=models.CharField(blank=True, editable=False, max_length=150, verbose_name="created by"),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="device",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="holds",
+                        to="accounting.device",
+                        verbose_name="device",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="expires_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="Ends by itself then. Empty: until somebody ends it.",
+                        null=True,
+                        verbose_name="expires at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="in_force",
+                    field=models.BooleanField(default=True, editable=False, verbose_name="in force"),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="reason",
+                    field=models.TextField(help_text="Why, for whoever finds it.", verbose_name="reason"),
+                ),
+                migrations.AlterField(
+                    model_name="hold",
+                    name="slots",
+                    field=models.PositiveIntegerField(default=0, verbose_name="shares"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="body",
+                    field=models.JSONField(default=dict, null=True, verbose_name="body"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="created_at",
+                    field=models.DateTimeField(auto_now_add=True, verbose_name="created at"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="key",
+                    field=models.CharField(max_length=128, verbose_name="key"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="request_hash",
+                    field=models.CharField(max_length=64, verbose_name="request hash"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="status",
+                    field=models.PositiveSmallIntegerField(verbose_name="status"),
+                ),
+                migrations.AlterField(
+                    model_name="idempotencykey",
+                    name="user",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="actor",
+                    field=models.CharField(
+                        blank=True, help_text="The person or process on whose behalf.", max_length=150, verbose_name="actor"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="at",
+                    field=models.DateTimeField(help_text="Database time, read under the Clock.", verbose_name="time"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="cause",
+                    field=models.CharField(help_text="The service that changed it.", max_length=64, verbose_name="cause"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="key",
+                    field=models.CharField(help_text="The row's key within its kind.", max_length=253, verbose_name="key"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="kind",
+                    field=models.CharField(help_text="What changed: pod, node, quota, …", max_length=16, verbose_name="kind"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="revision",
+                    field=models.BigIntegerField(verbose_name="revision"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="seq",
+                    field=models.PositiveIntegerField(
+                        help_text="Position within the revision, from 0.", verbose_name="place in the revision"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="tag",
+                    field=models.CharField(max_length=16, verbose_name="tag"),
+                ),
+                migrations.AlterField(
+                    model_name="journal",
+                    name="values",
+                    field=models.JSONField(
+                        default=dict, help_text="The new values that matter to a reader.", verbose_name="values"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="lateusage",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="lateusage",
+                    name="since",
+                    field=models.DateTimeField(verbose_name="since"),
+                ),
+                migrations.AlterField(
+                    model_name="loginlink",
+                    name="expires_at",
+                    field=models.DateTimeField(verbose_name="expires at"),
+                ),
+                migrations.AlterField(
+                    model_name="loginlink",
+                    name="secret_hash",
+                    field=models.CharField(max_length=64, unique=True, verbose_name="secret hash"),
+                ),
+                migrations.AlterField(
+                    model_name="loginlink",
+                    name="used_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="used at"),
+                ),
+                migrations.AlterField(
+                    model_name="loginlink",
+                    name="user",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="at",
+                    field=models.DateTimeField(
+                        help_text="When the latest of them was measured; database time.", verbose_name="time"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="container",
+                    field=models.CharField(blank=True, max_length=253, verbose_name="container"),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="core_used_percent",
+                    field=models.PositiveIntegerField(
+                        help_text="The latest report's mean, % of a device.", null=True, verbose_name="cores used (%)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="memory_peak_mib",
+                    field=models.PositiveBigIntegerField(
+                        help_text="Highest in the ten minutes, MiB.", null=True, verbose_name="memory peak (MiB)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="memory_used_mib",
+                    field=models.PositiveBigIntegerField(
+                        help_text="The latest report's highest, MiB.", null=True, verbose_name="memory used (MiB)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="node",
+                    field=models.CharField(max_length=253, verbose_name="node"),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="pod_uid",
+                    field=models.CharField(
+                        blank=True, help_text="Empty: the whole device.", max_length=64, verbose_name="pod uid"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="slot",
+                    field=models.DateTimeField(help_text="Start of the ten minutes.", verbose_name="ten minutes"),
+                ),
+                migrations.AlterField(
+                    model_name="measurement",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="namespace",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="namespaces",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="namespace",
+                    name="mode",
+                    field=models.CharField(
+                        choices=[
+                            ("enforce", "enforce: deny at admission"),
+                            ("wait", "wait: admit gated, start when there is room"),
+                            ("warn", "warn: admit, and say by how much it is over"),
+                            ("observe", "observe: admit silently"),
+                        ],
+                        default="enforce",
+                        max_length=8,
+                        verbose_name="mode",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="namespace",
+                    name="name",
+                    field=models.CharField(max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="namespace",
+                    name="tenant",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="namespaces",
+                        to="accounting.tenant",
+                        verbose_name="tenant",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="native_quotas",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="limit",
+                    field=models.BigIntegerField(
+                        help_text="In our unit, the vendor's memory factor applied.", verbose_name="limit"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="namespace",
+                    field=models.CharField(max_length=63, verbose_name="namespace"),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="object_name",
+                    field=models.CharField(max_length=253, verbose_name="object name"),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="resource",
+                    field=models.CharField(
+                        choices=[("memory_mib", "memory (MiB)"), ("core_percent", "cores (%)")],
+                        max_length=16,
+                        verbose_name="resource",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="resource_key",
+                    field=models.CharField(
+                        help_text="The key in spec.hard, for example limits.nvidia.com/gpumem.",
+                        max_length=253,
+                        verbose_name="resource key",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nativequota",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="accounting_unknown",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Why this node takes no new device pods: a live pod on it that cannot be decoded.",
+                        max_length=400,
+                        verbose_name="holders unknown",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="agent",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Version of our agent on this node; empty: HAMi's plugin, or none.",
+                        max_length=64,
+                        verbose_name="agent",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="nodes",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="fingerprint",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Hash of everything observed that was last written.",
+                        max_length=64,
+                        verbose_name="fingerprint",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="gone_vendors",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Vendors whose plugin is gone (allocatable 0 and stale).",
+                        verbose_name="gone vendors",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="labelled",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Vendors whose label the node carries: narrowed pods may come here.",
+                        verbose_name="labelled",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="limits",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="How the agent holds containers to their shares; empty: it does not say.",
+                        max_length=63,
+                        verbose_name="limits",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="name",
+                    field=models.CharField(max_length=253, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="pair_scores",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="[[uuid, uuid, score], …] from the topology annotation.",
+                        verbose_name="pair scores",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="problem",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Why its register annotation could not be used.",
+                        max_length=400,
+                        verbose_name="problem",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="retired",
+                    field=models.BooleanField(
+                        default=False, help_text="The node object is gone; its devices offer nothing.", verbose_name="retired"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="uid",
+                    field=models.CharField(blank=True, max_length=64, verbose_name="uid"),
+                ),
+                migrations.AlterField(
+                    model_name="node",
+                    name="unschedulable",
+                    field=models.BooleanField(
+                        default=False,
+                        help_text="Cordoned in Kubernetes (shown; kube-scheduler decides).",
+                        verbose_name="unschedulable",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="allocatable",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="Resource name → count, of the managed resources.",
+                        verbose_name="allocatable",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="first_seen_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="first seen"),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="handshake_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="Database time when a plugin's handshake or registration was seen to change.",
+                        null=True,
+                        verbose_name="handshake at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="lease_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="Database time when the agent's Lease was seen renewed.",
+                        null=True,
+                        verbose_name="Lease seen renewed",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="lease_renewed",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="renewTime of the agent's Lease as last read; its clock is not ours.",
+                        max_length=40,
+                        verbose_name="renewTime as read",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="marks",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="What the plugins last wrote on the node: a change is a sign of life.",
+                        verbose_name="marks",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="node",
+                    field=models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="liveness",
+                        to="accounting.node",
+                        verbose_name="node",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodeliveness",
+                    name="report_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="last report"),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="node_locks",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="first_seen_at",
+                    field=models.DateTimeField(
+                        help_text="Ages count from here, never from the text.", verbose_name="first seen"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="mode",
+                    field=models.CharField(default="row", help_text="row | annotation", max_length=10, verbose_name="mode"),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="node",
+                    field=models.CharField(max_length=253, verbose_name="node"),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="pod_uid",
+                    field=models.CharField(
+                        blank=True, help_text="Empty: somebody else's annotation lock.", max_length=64, verbose_name="pod uid"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="stale",
+                    field=models.BooleanField(
+                        default=False, help_text="Older than 30 s: the node is refused until it falls.", verbose_name="stale"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="nodelock",
+                    name="value",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Text of hami.io/mutex.lock, for annotation locks.",
+                        max_length=600,
+                        verbose_name="value",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="begun_at",
+                    field=models.DateTimeField(verbose_name="begun at"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="ended_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="kind",
+                    field=models.CharField(max_length=48, verbose_name="kind"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="subject",
+                    field=models.CharField(max_length=400, verbose_name="subject"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="text",
+                    field=models.CharField(max_length=1000, verbose_name="text"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="told_begin",
+                    field=models.BooleanField(default=False, verbose_name="told begin"),
+                ),
+                migrations.AlterField(
+                    model_name="notice",
+                    name="told_end",
+                    field=models.BooleanField(default=False, verbose_name="told end"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="aligned",
+                    field=models.BooleanField(
+                        default=True,
+                        help_text="Whether share rows are known to match containers; if not, all count as app.",
+                        verbose_name="aligned with containers",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="bind_attempt",
+                    field=models.PositiveIntegerField(default=0, verbose_name="bind attempt"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="claim_charges",
+                    field=models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Held before a device is chosen: [[vendor, devices, memory_mib, core_percent, largest_share_mib], …].",
+                        verbose_name="claim charges",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="claim_id",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="uid of the admission request that claimed; empty: none.",
+                        max_length=64,
+                        verbose_name="claim id",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="pods",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="created_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="creationTimestamp of the pod object, or when claimed.",
+                        null=True,
+                        verbose_name="created at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="ended_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="expired_node",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Node of a reservation whose lease ran out: /bind may still take it again if it is free.",
+                        max_length=253,
+                        verbose_name="node of the expired reservation",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="facts",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="Phase, deletion and container statuses as last seen.",
+                        verbose_name="facts",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="gated",
+                    field=models.BooleanField(default=False, help_text="Carries our scheduling gate.", verbose_name="gated"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="lease_until",
+                    field=models.DateTimeField(
+                        blank=True,
+                        help_text="Database time when an unseen claim or an unbound reservation falls.",
+                        null=True,
+                        verbose_name="lease until",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="lock_mode",
+                    field=models.CharField(
+                        blank=True, help_text="row | annotation: fixed per bind.", max_length=10, verbose_name="kind of lock"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="name",
+                    field=models.CharField(
+                        blank=True, help_text="Empty for a claim made with generateName.", max_length=253, verbose_name="name"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="namespace",
+                    field=models.CharField(max_length=63, verbose_name="namespace"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="node",
+                    field=models.CharField(blank=True, max_length=253, verbose_name="node"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="owner",
+                    field=models.CharField(
+                        blank=True, help_text="Kind/name of the controller.", max_length=320, verbose_name="owner"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="priority",
+                    field=models.IntegerField(default=0, verbose_name="priority"),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="request",
+                    field=models.JSONField(
+                        default=dict, help_text="The parsed request (domain.wire.pod_request).", verbose_name="request"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="resource_version",
+                    field=models.BigIntegerField(
+                        default=0,
+                        help_text="Of the pod object as last seen; older events are ignored.",
+                        verbose_name="resource version",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="state",
+                    field=models.CharField(
+                        choices=[
+                            ("waiting", "waiting: seen, no claim, holds nothing"),
+                            ("claimed", "claimed: admitted, quota held, no device yet"),
+                            ("reserved", "reserved: device chosen, not bound"),
+                            ("binding", "binding: the Binding is being sent"),
+                            ("bound", "bound: on its node, no container has started"),
+                            ("running", "running"),
+                            ("releasing", "releasing: being deleted, still counted"),
+                            ("ended", "ended: holds nothing"),
+                        ],
+                        default="waiting",
+                        max_length=9,
+                        verbose_name="state",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="state_at",
+                    field=models.DateTimeField(
+                        blank=True, help_text="When the state last changed.", null=True, verbose_name="in this state since"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="suspended",
+                    field=models.BooleanField(
+                        default=False,
+                        help_text="Its claim was given up because it can never fit as the cluster is.",
+                        verbose_name="suspended",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="uid",
+                    field=models.CharField(
+                        blank=True, help_text="Empty until the pod object was seen.", max_length=64, verbose_name="uid"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="unmanaged",
+                    field=models.BooleanField(
+                        default=False, help_text="Came past the webhook; counted, never placed by us.", verbose_name="unmanaged"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="pod",
+                    name="wire",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="Exact annotation texts written, or read at import.",
+                        verbose_name="annotation texts",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="prices",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="currency",
+                    field=models.CharField(default="EUR", max_length=3, verbose_name="currency"),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="device_hour",
+                    field=models.DecimalField(
+                        decimal_places=4,
+                        help_text="Price of one whole device for one hour.",
+                        max_digits=12,
+                        verbose_name="price of a device hour",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="model_pattern",
+                    field=models.CharField(max_length=128, verbose_name="model pattern"),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="valid_from",
+                    field=models.DateField(verbose_name="valid from"),
+                ),
+                migrations.AlterField(
+                    model_name="price",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="epoch",
+                    field=models.BigIntegerField(default=0, verbose_name="epoch"),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="holder",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="holder"),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="name",
+                    field=models.CharField(max_length=64, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="succeeded_at",
+                    field=models.DateTimeField(
+                        help_text="Database time when the job was last done without a fault.",
+                        null=True,
+                        verbose_name="succeeded at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="processlease",
+                    name="until",
+                    field=models.DateTimeField(
+                        help_text="Database time after which anybody may take it.", null=True, verbose_name="until"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="quotas",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="devices",
+                    field=models.PositiveIntegerField(
+                        blank=True, help_text="Shares of devices held at once.", null=True, verbose_name="devices"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="in_force",
+                    field=models.BooleanField(
+                        default=True,
+                        editable=False,
+                        help_text="Machine column: whether today lies in its validity.",
+                        verbose_name="in force",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="model_pattern",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Count only models that match, for example *A100*. Empty: every model.",
+                        max_length=128,
+                        verbose_name="model pattern",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="name",
+                    field=models.SlugField(default="default", max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="namespace",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="quotas",
+                        to="accounting.namespace",
+                        verbose_name="namespace",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="reason",
+                    field=models.TextField(help_text="Why these limits; required at every change.", verbose_name="reason"),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="returns_at",
+                    field=models.DateTimeField(
+                        blank=True,
+                        editable=False,
+                        help_text="When limits that were set for a while go back by themselves.",
+                        null=True,
+                        verbose_name="returns at",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="returns_to",
+                    field=models.JSONField(
+                        blank=True,
+                        default=dict,
+                        editable=False,
+                        help_text="The limits they go back to.",
+                        verbose_name="returns to",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="tenant",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="quotas",
+                        to="accounting.tenant",
+                        verbose_name="tenant",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="valid_from",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="valid from"),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="valid_until",
+                    field=models.DateTimeField(
+                        blank=True, help_text="Stops binding then.", null=True, verbose_name="valid until"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="vendor",
+                    field=models.CharField(
+                        blank=True,
+                        help_text="Count only this vendor's devices. Empty: every vendor.",
+                        max_length=32,
+                        verbose_name="vendor",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="quota",
+                    name="version",
+                    field=models.PositiveIntegerField(
+                        default=1,
+                        editable=False,
+                        help_text="Rises with each change: detects lost updates.",
+                        verbose_name="version",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="at",
+                    field=models.DateTimeField(verbose_name="time"),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="candidates",
+                    field=models.JSONField(
+                        blank=True,
+                        help_text="The nodes it was about, where kube-scheduler showed all that it could use.",
+                        null=True,
+                        verbose_name="candidates",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="never_fits",
+                    field=models.BooleanField(
+                        default=False, help_text="Not even on the empty cluster, as registered.", verbose_name="never fits"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="never_fits_since",
+                    field=models.DateTimeField(
+                        blank=True, help_text="Since when that has been so.", null=True, verbose_name="never fits since"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="pod_uid",
+                    field=models.CharField(max_length=64, verbose_name="pod uid"),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="reason",
+                    field=models.CharField(
+                        blank=True, help_text="The dominant reason word.", max_length=64, verbose_name="reason"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="revision",
+                    field=models.BigIntegerField(
+                        default=0, help_text="Ledger revision the refusal was decided at.", verbose_name="revision"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="since",
+                    field=models.DateTimeField(help_text="First refusal without a placement between.", verbose_name="since"),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="summary",
+                    field=models.CharField(blank=True, max_length=1000, verbose_name="summary"),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="woken_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="woken at"),
+                ),
+                migrations.AlterField(
+                    model_name="refusal",
+                    name="woken_revision",
+                    field=models.BigIntegerField(default=0, verbose_name="woken revision"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="core_percent",
+                    field=models.PositiveIntegerField(verbose_name="cores (%)"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="ended_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="memory_mib",
+                    field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="model",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="model"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="node",
+                    field=models.CharField(max_length=253, verbose_name="node"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="started_at",
+                    field=models.DateTimeField(verbose_name="started at"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="registration",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="role",
+                    name="group",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="roles",
+                        to="auth.group",
+                        verbose_name="group",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="role",
+                    name="namespace",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="roles",
+                        to="accounting.namespace",
+                        verbose_name="namespace",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="role",
+                    name="role",
+                    field=models.CharField(
+                        choices=[
+                            ("viewer", "viewer"),
+                            ("member", "member"),
+                            ("tenant-admin", "tenant admin"),
+                            ("operator", "operator"),
+                            ("auditor", "auditor"),
+                        ],
+                        max_length=16,
+                        verbose_name="role",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="role",
+                    name="tenant",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="roles",
+                        to="accounting.tenant",
+                        verbose_name="tenant",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="role",
+                    name="user",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="roles",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="container",
+                    field=models.CharField(max_length=253, verbose_name="container"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="container_index",
+                    field=models.PositiveSmallIntegerField(
+                        help_text="Init containers first, then apps.", verbose_name="container index"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="core_percent",
+                    field=models.PositiveIntegerField(verbose_name="cores (%)"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="kind",
+                    field=models.CharField(help_text="init | sidecar | app", max_length=8, verbose_name="kind"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="memory_mib",
+                    field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="mig_profile",
+                    field=models.CharField(blank=True, max_length=64, verbose_name="MIG profile"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="mig_size",
+                    field=models.PositiveSmallIntegerField(blank=True, null=True, verbose_name="MIG size"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="mig_start",
+                    field=models.PositiveSmallIntegerField(blank=True, null=True, verbose_name="MIG start"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="model",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="model"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="pod",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="shares",
+                        to="accounting.pod",
+                        verbose_name="pod",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="share",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="tenant",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tenants",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="tenant",
+                    name="name",
+                    field=models.SlugField(max_length=63, verbose_name="name"),
+                ),
+                migrations.AlterField(
+                    model_name="tenant",
+                    name="note",
+                    field=models.CharField(blank=True, max_length=400, verbose_name="note"),
+                ),
+                migrations.AlterField(
+                    model_name="tenant",
+                    name="parent",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="children",
+                        to="accounting.tenant",
+                        verbose_name="parent",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="detail",
+                    field=models.JSONField(
+                        default=dict, help_text="Per node: HAMi's reason list and numbers; capped.", verbose_name="detail"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="first_at",
+                    field=models.DateTimeField(verbose_name="first time"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="inputs_hash",
+                    field=models.CharField(blank=True, max_length=64, verbose_name="inputs hash"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="last_at",
+                    field=models.DateTimeField(verbose_name="last time"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="namespace",
+                    field=models.CharField(max_length=63, verbose_name="namespace"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="pod_name",
+                    field=models.CharField(max_length=253, verbose_name="pod name"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="pod_uid",
+                    field=models.CharField(max_length=64, verbose_name="pod uid"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="reason",
+                    field=models.CharField(
+                        blank=True, help_text="The dominant reason word.", max_length=64, verbose_name="reason"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="revision",
+                    field=models.BigIntegerField(default=0, verbose_name="revision"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="summary",
+                    field=models.CharField(
+                        help_text='For example "0/3 nodes: 2 CardInsufficientMemory, 1 CardTypeMismatch".',
+                        max_length=1000,
+                        verbose_name="summary",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="times",
+                    field=models.PositiveIntegerField(default=1, verbose_name="how often"),
+                ),
+                migrations.AlterField(
+                    model_name="trace",
+                    name="verdict",
+                    field=models.CharField(
+                        help_text="placed | refused | denied | error", max_length=16, verbose_name="verdict"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="card_us",
+                    field=models.PositiveBigIntegerField(
+                        default=0, help_text="Microseconds of whole devices.", verbose_name="device time (µs)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="core_percent_s",
+                    field=models.PositiveBigIntegerField(
+                        default=0, help_text="Held; of the idle row: free.", verbose_name="cores (%·s)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="hour",
+                    field=models.DateTimeField(verbose_name="hour"),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="memory_mib_s",
+                    field=models.PositiveBigIntegerField(
+                        default=0, help_text="Held; of the idle row: free.", verbose_name="memory (MiB·s)"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="model",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="model"),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="namespace",
+                    field=models.CharField(
+                        blank=True, help_text="Empty: nobody, the idle time.", max_length=63, verbose_name="namespace"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="owner",
+                    field=models.CharField(
+                        blank=True, help_text="Kind/name of the pods' controller.", max_length=320, verbose_name="owner"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="simulated",
+                    field=models.BooleanField(default=False, verbose_name="simulated"),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="slot_s",
+                    field=models.PositiveBigIntegerField(default=0, verbose_name="shares (s)"),
+                ),
+                migrations.AlterField(
+                    model_name="usagehour",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="cluster",
+                    field=models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounting.cluster",
+                        verbose_name="cluster",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="core_percent",
+                    field=models.PositiveIntegerField(verbose_name="cores (%)"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="ended_at",
+                    field=models.DateTimeField(blank=True, null=True, verbose_name="ended at"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="memory_mib",
+                    field=models.PositiveBigIntegerField(verbose_name="memory (MiB)"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="model",
+                    field=models.CharField(blank=True, max_length=128, verbose_name="model"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="namespace",
+                    field=models.CharField(max_length=63, verbose_name="namespace"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="node",
+                    field=models.CharField(max_length=253, verbose_name="node"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="owner",
+                    field=models.CharField(
+                        blank=True, help_text="Kind/name of the pod's controller.", max_length=320, verbose_name="owner"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="pod_name",
+                    field=models.CharField(max_length=253, verbose_name="pod name"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="pod_uid",
+                    field=models.CharField(max_length=64, verbose_name="pod uid"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="simulated",
+                    field=models.BooleanField(
+                        default=False, help_text="Made up for a demonstration.", verbose_name="simulated"
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="slots",
+                    field=models.PositiveIntegerField(verbose_name="shares"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="started_at",
+                    field=models.DateTimeField(verbose_name="started at"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="uuid",
+                    field=models.CharField(max_length=128, verbose_name="uuid"),
+                ),
+                migrations.AlterField(
+                    model_name="usageinterval",
+                    name="vendor",
+                    field=models.CharField(max_length=32, verbose_name="vendor"),
+                ),
+                migrations.AlterField(
+                    model_name="user",
+                    name="language",
+                    field=models.CharField(
+                        blank=True, help_text="Language of pages; empty: the browser's.", max_length=16, verbose_name="language"
+                    ),
+                ),
+            ]
+        )
     ]
