@@ -102,6 +102,7 @@ def used() -> None:
             started_at=entry.at - 9 * hour,
         )  # fmt: skip
     rollups.hours_rollup()
+    planned()
     samples = [
         Sample("GPU-n1-0", "uid-train", "main", 900, 0),
         Sample("GPU-n1-0", memory_used_mib=9000, core_used_percent=12),
@@ -125,6 +126,20 @@ def read() -> None:
     ]  # fmt: skip
     gone = Sample("GPU-n4-7", condition=Condition(xid=79, xid_age_s=600, ailment="XID 79"))
     measurements.measurements_store(node="n4", age_s=0, samples=[*warm, gone])
+
+
+def planned() -> None:
+    """A budget that is spent, and one of a tenant that is set in a test."""
+    from decimal import Decimal
+
+    from accounting import ledger
+    from accounting.services import budgets
+
+    today = ledger.database_time().date()
+    days = {"period": "once", "first_day": today - timedelta(20), "last_day": today + timedelta(10)}
+    plan = budgets.Plan(device_hours=10, amount=Decimal(100), currency="EUR", **days)
+    budgets.budget_set(namespace="nlp", plan=plan, **WHY)
+    budgets.budget_set(tenant="spare", plan=budgets.Plan(device_hours=500), **WHY)
 
 
 def late() -> None:

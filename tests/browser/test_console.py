@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/devices/GPU-m1-0", "/pods", "/pods?state=pending",
     "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/quotas/as-of", "/namespaces/nlp", "/tenants/labs",
-    "/findings", "/activity", "/usage", "/usage?by=owner&namespace=nlp", "/tokens", "/fragmentation", "/idle",
+    "/findings", "/activity", "/usage", "/usage?by=owner&namespace=nlp", "/budgets", "/budgets/1", "/budgets/1/change", "/waste", "/waste?by=pod", "/tokens", "/fragmentation", "/idle",
     "/health", "/settings", "/pending", "/simulate", "/simulate?devices=2&memory_mib=30000&change=drain&node=n1",
 )  # fmt: skip
 NARROW = {"viewport": {"width": 360, "height": 740}}
@@ -133,7 +133,7 @@ def test_page_is_accessible(opened: Opener, path: str) -> None:
     assert _violations(page) == []
 
 
-@pytest.mark.parametrize("path", ["/", "/devices/GPU-n1-0", "/quotas"])
+@pytest.mark.parametrize("path", ["/", "/devices/GPU-n1-0", "/quotas", "/budgets/1", "/waste"])
 def test_dark_page_is_accessible(opened: Opener, path: str) -> None:
     page = opened(path, color_scheme="dark")
     assert _violations(page) == []

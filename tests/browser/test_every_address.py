@@ -42,6 +42,7 @@ NOT_VISITED = {
     "mfa_activate_totp": "the same",
     "mfa_generate_recovery_codes": "the same",
     "console:quota-new": "linked where a scope has no quota yet",
+    "console:budget-new": "a form leads there",
 }
 ROWLESS = ("nativequota", "nodelock", "idempotencykey", "group", "apitoken", "accessrecord", "finding")
 """Models of which the demonstration may have no row."""
