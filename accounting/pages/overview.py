@@ -113,6 +113,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
             "bars": [
                 (one, device_page.memory_bar(one.state, one.holders), read[one.state.device.key]) for one in cells
             ],
+            "unread": readings.unread(read.values()),
             "lines": pods.pod_lines(view, reach, node=name),
             "lock": view.locks.get(name),
             "chart": charts.day_of(ledger.database_time(), node=name),

@@ -97,6 +97,12 @@ def node_read(node: Node, keys: Iterable[DeviceKey]) -> dict[DeviceKey, Read]:
     return {key: Read(one, "" if one else missing(node, key[0])) for key, one in read.items()}
 
 
+def unread(read: Iterable[Read]) -> str:
+    """Why nothing was read of any of these; empty where something was, or where they differ."""
+    why = {one.missing for one in read}
+    return why.pop() if len(why) == 1 else ""
+
+
 def newest(node: Node) -> str:
     """When something was last read on a node, as text; for polls."""
     at = DeviceReading.objects.filter(device__node=node).aggregate(at=Max("at"))["at"]

@@ -117,13 +117,11 @@ def read() -> None:
     from accounting.services import measurements
     from accounting.services.measurements import Condition, Sample
 
+    slowed = [(), (), (), (), (), (), ("heat_software",)]
     warm = [
-        Sample(
-            f"GPU-n4-{n}", "", "", 2000 * n, 14 * n,
-            Condition(35 + 9 * n, 90, 60 + 40 * n, 300, ("heat_software",) if n == 6 else (), 31 if n == 2 else None, 60),
-        )
+        Sample(f"GPU-n4-{n}", "", "", 2000 * n, 14 * n, Condition(35 + 9 * n, 90, 60 + 40 * n, 300, slowed[n]))
         for n in range(7)
-    ]  # fmt: skip
+    ]
     gone = Sample("GPU-n4-7", condition=Condition(xid=79, xid_age_s=600, ailment="XID 79"))
     measurements.measurements_store(node="n4", age_s=0, samples=[*warm, gone])
 

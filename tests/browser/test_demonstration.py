@@ -245,9 +245,15 @@ def _language_and_theme(walk: Walk) -> None:
 
 
 def _connect(walk: Walk) -> None:
-    """What a real cluster would need is checked by a command that writes nothing; here it finds the simulated one."""
-    walk.go("/health")
-    walk.heading("Health")
+    """What a real cluster would need is looked at by the worker, and by a command; here both find the simulated one."""
+    walk.page.goto(walk.demo.url + "/")
+    walk.page.locator(".strip").get_by_role("link", name=walk.t("Connect a cluster")).click()
+    walk.heading("Connect a cluster")
+    walk.page.locator("#look").click()
+    expect(walk.page.get_by_role("button", name=walk.t("Look again"))).to_be_visible()
+    expect(walk.page.locator(".connect .chip.ok")).not_to_have_count(0)
+    expect(walk.page.locator(".connect").first).to_contain_text(walk.t("done"))
+    walk.look()
     if walk.language == "en":
         told = json.loads(walk.demo.manage("doctor", "--json", codes=(0, 1, 2)))
         assert len(json.dumps(told)) > 500
