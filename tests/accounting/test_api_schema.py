@@ -52,6 +52,7 @@ def rest(db: None) -> Iterator[Any]:
         signal.connect(close_old_connections)
 
 
+@pytest.mark.timeout(600)  # hundreds of requests: on a busy machine more than any other test may take
 def test_answers_keep_the_schema(rest: Any) -> None:
     _all_keep(rest, examples=5)
 
