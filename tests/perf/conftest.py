@@ -29,15 +29,30 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(scope="session")
-def large(postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[serving.Ground]:
-    """5,000 nodes on PostgreSQL, whose commits wait for the disk."""
+@contextlib.contextmanager
+def _on_postgres(size: serving.Size, url: str, kubeconfig: Path, folder: Path) -> Iterator[serving.Ground]:
+    """A filled database whose commits wait for the disk."""
     ours = "TEST_DATABASE_URL" not in os.environ
     with contextlib.ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_url))
-        ground = serving.ground(serving.LARGE, "PostgreSQL", tmp_path_factory.mktemp("large"), url, kubeconfig)
+        ground = serving.ground(
+            size, "PostgreSQL", folder, stack.enter_context(servers.fresh_database(url)), kubeconfig
+        )
         if ours:
-            stack.enter_context(serving.durable(postgres_url))
+            stack.enter_context(serving.durable(url))
+        yield ground
+
+
+@pytest.fixture(scope="session")
+def large(postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[serving.Ground]:
+    """5,000 nodes of 8 devices."""
+    with _on_postgres(serving.LARGE, postgres_url, kubeconfig, tmp_path_factory.mktemp("large")) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="session")
+def dense(postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[serving.Ground]:
+    """100 nodes of 16 devices, 50 pods on each."""
+    with _on_postgres(serving.DENSE, postgres_url, kubeconfig, tmp_path_factory.mktemp("dense")) as ground:
         yield ground
 
 
@@ -45,13 +60,8 @@ def large(postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPath
 def small_postgres(
     postgres_url: str, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[serving.Ground]:
-    """1,000 nodes on PostgreSQL, for comparison with SQLite; commits wait for the disk."""
-    ours = "TEST_DATABASE_URL" not in os.environ
-    with contextlib.ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_url))
-        ground = serving.ground(serving.SMALL, "PostgreSQL", tmp_path_factory.mktemp("small"), url, kubeconfig)
-        if ours:
-            stack.enter_context(serving.durable(postgres_url))
+    """1,000 nodes, for comparison with SQLite."""
+    with _on_postgres(serving.SMALL, postgres_url, kubeconfig, tmp_path_factory.mktemp("small")) as ground:
         yield ground
 
 

@@ -36,7 +36,7 @@ class Size(NamedTuple):
         return f"{self.nodes:,} × {self.devices}, {self.pods:,} pods held"
 
 
-SMALL, LARGE = Size(1000, 8, 4000), Size(5000, 8, 20000)
+SMALL, LARGE, DENSE = Size(1000, 8, 4000), Size(5000, 8, 20000), Size(100, 16, 5000)
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,11 @@ def measured(
     took = []
     with contextlib.closing(served.connect()) as connection:
         for body in bodies[:warm_up]:
-            check(_called(connection, path, body))
+            check(called(connection, path, body))
         cpu_s = served.cpu_s()
         for body in bodies[warm_up:]:
             began = time.perf_counter()
-            answer = _called(connection, path, body)
+            answer = called(connection, path, body)
             took.append((time.perf_counter() - began) * 1000)
             check(answer)
         cpu_s = served.cpu_s() - cpu_s
@@ -178,9 +178,23 @@ def figures(took_ms: Sequence[float], cpu_s: float) -> Figures:
     return Figures(cuts[49], cuts[98], cpu_s * 1000 / len(took_ms), len(took_ms))
 
 
-def _called(connection: http.client.HTTPConnection, path: str, body: bytes) -> bytes:
+def called(connection: http.client.HTTPConnection, path: str, body: bytes) -> bytes:
+    """The answer to one call."""
     connection.request("POST", path, body, {"Content-Type": "application/json"})
     return connection.getresponse().read()
+
+
+def disk(folder: Path, writes: int = 200) -> str:
+    """What the disk takes for 8 KiB that must last, as one commit of a database waits at least."""
+    took = []
+    with (folder / "disk").open("wb", buffering=0) as file:
+        for _ in range(writes):
+            file.write(b"x" * 8192)
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - began) * 1000)
+    took.sort()
+    return f"p50 {took[writes // 2]:.1f} ms, p99 {took[writes * 99 // 100]:.1f} ms"
 
 
 def report(text: str) -> None:
