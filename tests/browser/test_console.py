@@ -17,7 +17,8 @@ pytestmark = pytest.mark.browser
 PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/devices/GPU-m1-0", "/pods", "/pods?state=pending",
     "/pods/uid-train", "/pods/uid-big", "/quotas", "/quotas/1", "/quotas/as-of", "/namespaces/nlp", "/tenants/labs",
-    "/findings", "/activity", "/usage", "/usage?by=owner&namespace=nlp", "/budgets", "/budgets/1", "/budgets/1/change", "/waste", "/waste?by=pod", "/tokens", "/fragmentation", "/idle",
+    "/findings", "/activity", "/usage", "/usage?by=owner&namespace=nlp", "/tokens", "/fragmentation", "/idle",
+    "/budgets", "/budgets/1", "/budgets/1/change", "/waste", "/waste?by=pod",
     "/health", "/settings", "/connect", "/?colour=temperature", "/?colour=health", "/nodes/n4",
     "/pending", "/simulate", "/simulate?devices=2&memory_mib=30000&change=drain&node=n1",
 )  # fmt: skip
