@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from deviceplugin import VERSION
-from deviceplugin.monitor_use import CardUse, ContainerUse, Picture
+from deviceplugin.monitor_use import CardUse, Condition, ContainerUse, Picture
 from deviceplugin.region import DeviceUse
 
 ZONE: Final = "vGPU"
@@ -49,6 +49,7 @@ class MonitorCollector(Collector):
         """All families, empty ones too, so that a name does not come and go with its last series."""
         picture = self._picture()
         yield from self._host(picture)
+        yield from self._conditions(picture)
         yield from self._shares(picture)
         yield _family("hami_mig_device_info", "A MIG instance that a container has.", MIG, self._instances(picture))
         yield _build()
@@ -74,6 +75,16 @@ class MonitorCollector(Collector):
             HOST[1:],
             ((self._card(one)[1:], one.memory_controller_percent) for one in picture.cards),
         )
+
+    def _conditions(self, picture: Picture) -> Iterator[Metric]:
+        """Ours: HAMi's monitor does not tell them."""
+        for name, text, value in (
+            ("hami_platform_card_temperature_celsius", "Temperature of the card.", lambda how: how.temperature_c),
+            ("hami_platform_card_power_watts", "Power that the card draws.", lambda how: how.power_w),
+            ("hami_platform_card_power_limit_watts", "Power that the card is allowed.", lambda how: how.power_limit_w),
+            ("hami_platform_card_slowed", "1 while something holds its clocks down, else 0.", _slowed),
+        ):
+            yield _family(name, text, HOST, ((self._card(one), value(one.condition)) for one in picture.cards))
 
     def _shares(self, picture: Picture) -> Iterator[Metric]:
         for name, text, value in (
@@ -148,6 +159,10 @@ def _limit(_one: ContainerUse, device: DeviceUse) -> float:
 
 def _cores(_one: ContainerUse, device: DeviceUse) -> float:
     return device.core_percent
+
+
+def _slowed(how: Condition) -> float | None:
+    return None if how.slowed is None else float(bool(how.slowed))
 
 
 def _share(one: ContainerUse, device: DeviceUse) -> tuple[str, ...]:
