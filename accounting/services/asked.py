@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Min
 
@@ -19,10 +20,27 @@ ASKED = ("placed", "refused", "error")
 PLACED = frozenset({PodState.RESERVED, PodState.BINDING, PodState.BOUND, PodState.RUNNING})
 
 
+class Refused(NamedTuple):
+    """A row of `Refusal`, as far as waking goes by it. revision: 0 where it was woken and never refused."""
+
+    revision: int
+    at: datetime
+    since: datetime
+    candidates: list[str] | None
+    woken_revision: int
+    woken_at: datetime | None
+
+
+def refusals() -> dict[str, Refused]:
+    """By pod. Every tick reads all of them."""
+    rows = Refusal.objects.filter(cluster=ledger.cluster_id()).order_by()
+    return {uid: Refused(*columns) for uid, *columns in rows.values_list("pod_uid", *Refused._fields)}
+
+
 class Asked:
     """Looks when it is first needed, and once: few plans have a pod that nobody asked about for a minute."""
 
-    def __init__(self, view: View, refusals: Mapping[str, Refusal], now: datetime) -> None:
+    def __init__(self, view: View, refusals: Mapping[str, Refused], now: datetime) -> None:
         self._view, self._refusals, self._now = view, refusals, now
         self._heard: queueing.Heard | None = None
 
@@ -36,7 +54,7 @@ class Asked:
         return self._heard.stands(priority, since_s, now_s)
 
 
-def _heard(view: View, refusals: Mapping[str, Refusal], now: datetime) -> queueing.Heard:
+def _heard(view: View, refusals: Mapping[str, Refused], now: datetime) -> queueing.Heard:
     refused = {uid: row for uid, row in refusals.items() if row.revision}
     times = [row.at for row in refused.values()]
     last_s = max(times).timestamp() if times else None
@@ -66,7 +84,7 @@ def _came(view: View, uids: Iterable[str]) -> dict[str, tuple[int, float]]:
     return found
 
 
-def _behind(view: View, refused: Mapping[str, Refusal]) -> Iterator[tuple[int, float]]:
+def _behind(view: View, refused: Mapping[str, Refused]) -> Iterator[tuple[int, float]]:
     """(priority, when it came to the queue) of who was asked about. A refused pod that is asked about again came back
     to the queue at an earlier refusal, the first one at the earliest."""
     for row in view.pods.values():

@@ -129,16 +129,20 @@ def _retry(view: View, freed_revision: int) -> Iterator[Wake]:
     A pod that was woken and has not been asked about since still counts as placed, for a while: its device is spoken
     for.
     """
-    now = ledger.database_time()
-    refusals = {row.pod_uid: row for row in Refusal.objects.filter(cluster=ledger.cluster_id())}
+    waiting = _in_order(_waiting(view))
+    if not waiting:
+        return
+    now, refusals = ledger.database_time(), asked.refusals()
     queue = asked.Asked(view, refusals, now)
     hopeless: set[object] = set()  # the View only fills up below: what does not fit now will not
-    for row in _in_order(_waiting(view)):
+    for row in waiting:
         refusal = refusals.get(row.uid)
         expected = refusal is not None and _expected(refusal, now)
+        if not expected and not _asleep(row, refusal, freed_revision, queue):
+            continue
         candidates = _candidates(view, refusal)
         shape = (row.namespace, row.request, candidates)
-        if shape in hopeless or not (expected or _asleep(row, refusal, freed_revision, queue)):
+        if shape in hopeless:
             continue
         placement = _placed(view, row, tuple(view.states) if candidates is None else candidates)
         if placement is None:
@@ -155,7 +159,7 @@ def _waiting(view: View) -> Iterator[PodRow]:
     return (row for row in view.pods.values() if row.uid and not row.gated and row.state in waits)
 
 
-def _asleep(row: PodRow, refusal: Refusal | None, freed_revision: int, queue: asked.Asked) -> bool:
+def _asleep(row: PodRow, refusal: asked.Refused | None, freed_revision: int, queue: asked.Asked) -> bool:
     """Whether its last refusal and its last wake lie before the freeing revision, and it does not stand in
     kube-scheduler's queue: never asked about, or not since it was woken. A patch would only cost kube-scheduler time
     there. A record that was lost looks like that too, until those behind it were asked about."""
@@ -167,7 +171,7 @@ def _asleep(row: PodRow, refusal: Refusal | None, freed_revision: int, queue: as
     return woken is None or not queue.stands(row.priority, woken.timestamp())
 
 
-def _expected(refusal: Refusal, now: datetime) -> bool:
+def _expected(refusal: asked.Refused, now: datetime) -> bool:
     """Whether it was woken a moment ago and kube-scheduler has yet to ask about it."""
     if refusal.woken_at is None or refusal.woken_revision <= refusal.revision:
         return False
@@ -182,7 +186,7 @@ def _won(row: PodRow, freed_revision: int, now: datetime) -> bool:
     return bool(asleep.update(woken_revision=freed_revision, woken_at=now))
 
 
-def _candidates(view: View, refusal: Refusal | None) -> tuple[str, ...] | None:
+def _candidates(view: View, refusal: asked.Refused | None) -> tuple[str, ...] | None:
     """The nodes that kube-scheduler left when it last asked, where it showed all of them; None: any. Should others come
     to suit the pod, kube-scheduler notices by itself: it asks again at every change of a node."""
     if refusal is None or refusal.candidates is None:
