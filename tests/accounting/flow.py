@@ -82,6 +82,11 @@ def show(*pods: dict[str, Any]) -> int:
 def run(pod: dict[str, Any], node: str = "n1") -> None:
     """Admit, place, bind and start the pod."""
     assert admit(pod).granted
+    run_placed(pod, node)
+
+
+def run_placed(pod: dict[str, Any], node: str = "n1") -> None:
+    """Place, bind and start a pod that was admitted."""
     assert filter_(pod, node).node == node
     plan = bind(pod, node)
     assert isinstance(plan, bindings.BindingPlan), plan
