@@ -19,12 +19,12 @@ def test_as_many_as_fit_into_what_others_can_wait() -> None:
 def test_slow_things_are_taken_a_few_at_a_time_all_the_same() -> None:
     one = pace.Pace()
     one.took(10, 60.0)
-    assert one.size(serving=True) == pace.LEAST
+    assert (one.size(serving=True), one.size(serving=False)) == (pace.LEAST, pace.IDLE_LEAST)
 
 
 def test_what_a_small_one_took_says_little_of_a_large_one() -> None:
     one = pace.Pace()
     one.took(10, 0.0)
-    assert one.size(serving=False) == 10 * pace.GROWTH
+    assert one.size(serving=True) == 10 * pace.GROWTH
     one.took(1000, 0.0)
     assert one.size(serving=False) == pace.MOST
