@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hami_platform.domain import fit, nodes, place, quota, states
-from hami_platform.domain.devices import Held
+from hami_platform.domain.devices import Device
 from hami_platform.domain.requests import PodRequest
 from hami_platform.domain.terms import Terms, terms_of
 
@@ -63,10 +63,14 @@ def _unused(question: place.Question) -> quota.Headroom:
 
 def emptied(node: nodes.NodeState) -> nodes.NodeState:
     """The node with all of its devices in order and nothing held."""
-    devices = tuple(
-        nodes.DeviceState(replace(state.device, healthy=True, cordoned=False), Held()) for state in node.devices
-    )
+    devices = tuple(nodes.DeviceState(_in_order(state.device)) for state in node.devices)
     return nodes.NodeState(node.name, devices, None, node.pair_scores)
+
+
+def _in_order(device: Device) -> Device:
+    if device.healthy and not device.cordoned:
+        return device  # most are: copying them was most of what a sentence about a refusal costs
+    return replace(device, healthy=True, cordoned=False)
 
 
 def emptied_decision(decision: place.Decision, names: Iterable[str]) -> place.Decision:
