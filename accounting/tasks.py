@@ -157,7 +157,7 @@ BEAT_SCHEDULE = {
     "locks": _every(locks, 15),
     "waiting": _every(waiting, 2),
     "rollup": _every(rollup, 60),
-    "self_audit": _every(self_audit, 60),
+    "self_audit": _every(self_audit, 45),  # and a run: drift is told within a minute
     "findings": _every(findings, 5),
     "notify": _every(notify, 30),
     "examine": _every(examine, 5),
