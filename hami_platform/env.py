@@ -123,7 +123,7 @@ class Settings(env_monitor.MonitorSettings):
     notify_url: str = row(
         values.http_url,
         "",
-        "Where it is told by POST that a limit is nearly used, a pod waits long, or drift was found.",
+        "Where it is told by POST that a limit or budget is nearly used, a pod waits long, or drift was found.",
     )
     notify_secret: str = row(values.text, "", "Signs what is told (HMAC-SHA256, `X-Hami-Signature`).", secret=True)
     notify_pending_m: int = row(values.integer(1), "10", "Minutes after which a waiting pod is told of.")
