@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
 
 from hami_platform.domain import errors, units
 
@@ -34,4 +35,4 @@ def hinted(value: Any) -> str:
         units.whole(text)
     except errors.InvalidQuantity:
         return ""
-    return f"{text}: {units.hint(text)}"
+    return f"{text}: {units.hint(text).text(gettext)}"

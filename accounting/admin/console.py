@@ -90,7 +90,7 @@ class ReasonForm(forms.ModelForm):
         data = super().clean() or self.cleaned_data
         if self.refusal is not None:
             named = self.refusal.field in self.fields
-            self.add_error(self.refusal.field if named else None, told(self.refusal, named=not named))
+            self.add_error(self.refusal.field if named else None, told(self.refusal, named=not named, model=self._meta.model))
         return data
 
 
@@ -303,10 +303,12 @@ def remove_selected(modeladmin: LedgerAdmin, request: HttpRequest, queryset: Que
     )
 
 
-def told(refusal: InvalidInput, *, named: bool = True) -> str:
-    """What a service refused, in the reader's language; `named` with the entry's name before it."""
+def told(refusal: InvalidInput, *, named: bool = True, model: type[Model] | None = None) -> str:
+    """What a service refused, in the reader's language; `named` with the entry's name before it, which is the column's
+    where it is one of the model's."""
     text = refusal.told(gettext)
-    return f"{refusal.field}: {text}" if named and refusal.field else text
+    columns = {one.name: one.verbose_name for one in model._meta.fields} if model is not None else {}
+    return f"{columns.get(refusal.field, refusal.field)}: {text}" if named and refusal.field else text
 
 
 def held_text(memory_mib: int, core_percent: int, slots: int) -> str:

@@ -47,7 +47,7 @@ class PersonAdmin(SuperusersOnly, UserAdmin):
         (_("Access"), {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
         (_("Important dates"), {"fields": ("last_login", "date_joined")}),
     )
-    filter_horizontal = ("groups",)
+    filter_horizontal = ()
 
 
 @admin.register(Group, site=site)

@@ -37,7 +37,7 @@ class TokenForm(forms.Form):
     """What a token is for. What is left empty narrows nothing."""
 
     name = forms.CharField(label=lazy("Name"), max_length=100, help_text=lazy("Who will use it, for what."))
-    days = forms.IntegerField(label=lazy("Days"), min_value=1, max_value=tokens.DAYS_MOST, initial=90)
+    days = forms.IntegerField(label=lazy("Lives for, days"), min_value=1, max_value=tokens.DAYS_MOST, initial=90)
     scope = forms.ChoiceField(label=lazy("What for"), choices=SCOPES)
     roles = forms.MultipleChoiceField(
         label=lazy("Only these of your roles"), choices=ROLES, required=False,

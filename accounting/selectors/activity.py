@@ -15,6 +15,7 @@ from accounting.selectors import words
 from accounting.selectors.access import Reach
 
 PAGE = 50
+EMPTY: tuple[Any, ...] = ("", {}, [])
 PIECE = 1000
 HIDDEN = frozenset({"uid", "namespace", "name", "reason", "claim", "subject", "version", "in_force"})
 COLUMNS_OF: dict[str, type[Model]] = {
@@ -136,7 +137,7 @@ def _path(row: Journal) -> tuple[str, str]:
 
 def _told(row: Journal, hidden: Container[str]) -> str:
     """Names and new values, in the reader's language."""
-    shown = ((key, value) for key, value in row.values.items() if key not in hidden and value != "")
+    shown = ((key, value) for key, value in row.values.items() if key not in hidden and value not in EMPTY)
     return " · ".join(f"{_name(row, key)} {_text(value)}" for key, value in shown)
 
 

@@ -10,6 +10,7 @@ import re
 from fractions import Fraction
 
 from hami_platform.domain import errors
+from hami_platform.domain.sentences import Sentence, phrase
 
 Text = str | int | float
 """A quantity as JSON carries it: text mostly, a bare number where the author wrote one."""
@@ -49,7 +50,7 @@ def exact(quantity: Text) -> int | None:
     return _exact(_text(quantity))
 
 
-def hint(quantity: Text, unit_mib: int = 1) -> str:
+def hint(quantity: Text, unit_mib: int = 1) -> Sentence:
     """A sentence for somebody who wrote bytes where a number of MiB (or of unit_mib MiB) is asked.
 
     "16Gi" -> "the unit is MiB: write 16384". Only the unit where the number does not help. Raises nothing.
@@ -58,9 +59,11 @@ def hint(quantity: Text, unit_mib: int = 1) -> str:
     try:
         size = whole(quantity)
     except errors.InvalidQuantity:
-        return f"the unit is {unit}"
+        return phrase("the unit is %(unit)s", unit=unit)
     units = -(-size // (unit_mib * 2**20))
-    return f"the unit is {unit}: write {units}" if size >= unit_mib * 2**20 else f"the unit is {unit}"
+    if size < unit_mib * 2**20:
+        return phrase("the unit is %(unit)s", unit=unit)
+    return phrase("the unit is %(unit)s: write %(n)s", unit=unit, n=units)
 
 
 def _text(quantity: Text) -> str:

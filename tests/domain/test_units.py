@@ -116,4 +116,4 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_hint_names_the_unit_and_the_number_to_write(text: str, unit_mib: int, sentence: str) -> None:
-    assert units.hint(text, unit_mib) == sentence
+    assert str(units.hint(text, unit_mib)) == sentence

@@ -59,7 +59,7 @@ function freshness() {
   const age = Math.round((Date.now() - answeredAt) / 1000);
   const state = age >= LOST_S ? "bad" : age >= STALE_S ? "warn" : "ok";
   $("fresh").dataset.state = state;
-  $("fresh-age").textContent = `${age < 3 ? said("live") : said("ago", `${age} s`)}${state !== "ok" && lost ? `, ${lost}` : ""}`;
+  $("fresh-age").textContent = `${age < 3 ? said("live") : said("ago", amount(age, 0))}${state !== "ok" && lost ? `, ${lost}` : ""}`;
 }
 
 function grouped(number) {
@@ -72,8 +72,13 @@ function ages() {
 
 function ago(seconds) {
   const s = Math.abs(seconds);
-  const text = s < 90 ? `${Math.round(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
+  const text = s < 90 ? amount(s, 0) : s < 5400 ? amount(s / 60, 1) : s < 172800 ? amount(s / 3600, 2) : amount(s / 86400, 3);
   return said(seconds < 0 ? "in" : "ago", text);
+}
+
+// A number of seconds, minutes, hours or days, in the page's language.
+function amount(number, unit) {
+  return `${Math.round(number)} ${said("units").split(" ")[unit]}`;
 }
 
 // A text in the page's language: the frame carries those that scripts show.
