@@ -124,7 +124,7 @@ class BudgetChange(drf.Serializer[Any]):
     device_hours = drf.IntegerField(required=False, allow_null=True, min_value=0, max_value=budgets.HOURS_MOST)
     amount = drf.DecimalField(max_digits=14, decimal_places=2, min_value=0, required=False, allow_null=True)
     currency = drf.RegexField("^([A-Za-z]{3})?$", required=False, allow_blank=True)
-    period = drf.ChoiceField(choices=Budget.Period.values, required=False)
+    period = drf.ChoiceField(choices=Budget.Period.choices, required=False)
     first_day = drf.DateField(required=False, allow_null=True)
     last_day = drf.DateField(required=False, allow_null=True, help_text="Included.")
     vendor = drf.CharField(required=False, allow_blank=True, max_length=32)
@@ -155,7 +155,7 @@ class PointShape(drf.Serializer[Any]):
     high = drf.FloatField(allow_null=True)
 
 
-class HolderShape(drf.Serializer[Any]):
+class BudgetHolderShape(drf.Serializer[Any]):
     """What one namespace, owner or model used of a budget; fields that the row does not tell apart are empty."""
 
     namespace = drf.CharField()
@@ -295,7 +295,7 @@ class BurnDownEndpoint(lists.LinesEndpoint):
 class HoldersEndpoint(lists.LinesEndpoint):
     """Who used a budget in its period, most first. The rows come to what is used, to the microsecond and the cent."""
 
-    serializer_class = HolderShape
+    serializer_class = BudgetHolderShape
     file_name = "budget-holders"
     asked = ("by",)
 
