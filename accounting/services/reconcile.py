@@ -56,7 +56,7 @@ def listed(api: ports.Api, listing: calls.Listing[Any]) -> list[Mapping[str, Any
 def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
     """Compare every pod; the number of rows that changed. What a watcher should have told is found (`drift`)."""
     before = live_view.live().refresh()
-    found = [seen.from_object(pod, config) for pod in listed(api, calls.pods())]
+    found = _pods_listed.of(api, calls.pods(), config)
     behind = drift.lasting(before, found)
     changed = observe.pods_observe(found, config=config, fence=fence)
     changed += missing_release(api, before, {one.uid for one in found}, fence=fence)
@@ -65,6 +65,9 @@ def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = 
     if behind:
         drift.tell(behind, kept=drift.compare(live_view.live().refresh(), found))
     return changed
+
+
+_pods_listed = listings.Listings(seen.from_object)
 
 
 def missing_release(api: ports.Api, before: View, present: set[str], *, fence: int | None = None) -> int:
