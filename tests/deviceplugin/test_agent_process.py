@@ -54,7 +54,7 @@ def test_a_pod_gets_its_reserved_card_and_the_platform_hears_of_it(rig: Rig, stu
     assert answer.envs["CUDA_OVERSUBSCRIBE"] == "true"
     assert (rig.folder / "hook" / "vgpu" / "containers" / f"{pod.metadata.uid}_main").is_dir()
     until(lambda: rig.web.reports)
-    assert rig.web.reports == [{"uid": pod.metadata.uid, "container": "main", "node": NODE}]
+    assert rig.web.reports == [{"uid": pod.metadata.uid, "container": "main", "node": NODE, "devices": [GPU_B]}]
     assert rig.pod("train").metadata.resource_version == pod.metadata.resource_version
 
     assert rig.stop() == 0
