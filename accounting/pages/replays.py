@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied
@@ -15,7 +16,7 @@ from accounting.models import Trace
 from accounting.pages import csv_tables, why
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access
-from accounting.services import replay, replay_told
+from accounting.services import decision_changes, replay, replay_told
 
 OUTCOMES: Final[dict[str, tuple[str, Promise]]] = {
     "same": ("ok", _("the same")),
@@ -23,6 +24,7 @@ OUTCOMES: Final[dict[str, tuple[str, Promise]]] = {
     "unknown": ("warn", _("cannot be known")),
 }
 """Outcome → (how the chip looks, words)."""
+ALL_CHANGES: Final = 1_000_000
 PARTS: Final[dict[str, Promise]] = {
     "request": _("request"),
     "limits": _("limits"),
@@ -45,30 +47,29 @@ def decision(request: HttpRequest, trace_id: int) -> HttpResponse:
     def found() -> dict[str, Any]:
         return replay_told.told(trace, replay.replayed(trace, view), why.tell)
 
-    def content() -> dict[str, Any]:
-        told = found()
-        for one in told["changes"] or ():
-            one["part"] = PARTS[one["part"]]
-        return {"told": told, "look": OUTCOMES[told["outcome"]], "of_pod": not trace.pod_uid.startswith("denied-")}
+    def told(most: int = decision_changes.MOST) -> dict[str, Any]:
+        return replay_told.told(trace, replay.replayed(trace, view, most=most), why.tell)
 
-    tables: csv_tables.Tables = {
-        "decision": lambda: _then_and_again(found()),
-        "differences": lambda: found()["differences"],
-        "changes": lambda: found()["changes"] or (),
-    }
+    def content() -> dict[str, Any]:
+        found = told()
+        for one in found["changes"] or ():
+            one["part"] = PARTS[one["part"]]
+        return {"told": found, "look": OUTCOMES[found["outcome"]], "of_pod": not trace.pod_uid.startswith("denied-")}
+
     # Taking a decision over thousands of nodes again costs half a second: once, when the page is opened.
     stamp = f"decision-{trace.pk}-{trace.last_at.timestamp()}"
+    tables: csv_tables.Tables = {
+        "decision": lambda: _both(told()),
+        "differences": lambda: told()["differences"],
+        "changes": lambda: told(ALL_CHANGES)["changes"] or (),
+    }
     title = gettext("A decision, taken again")
     return live_page(request, "decision", view, content, title=title, nav="pods", stamp=stamp, tables=tables)
 
 
-def _then_and_again(told: dict[str, Any]) -> csv_tables.Rows:
-    again = told["again"] or {}
-    for when, of, digest in (("then", told, told["inputs_hash"]), ("again", again, told["hash_again"])):
-        yield {
-            "when": when,
-            "verdict": of.get("verdict"),
-            "reason": of.get("reason"),
-            "summary": of.get("summary"),
-            "inputs_hash": digest,
-        }
+def _both(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Then, and again if it could be taken."""
+    names = ("verdict", "reason", "summary")
+    yield {"when": "then", **{name: told[name] for name in names}, "inputs_hash": told["inputs_hash"]}
+    if told["again"]:
+        yield {"when": "again", **{name: told["again"][name] for name in names}, "inputs_hash": told["hash_again"]}

@@ -34,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """found: the first MOST changes. more: whether there are others. revision: of the ledger, at which was looked."""
+    """found: the first changes. more: whether there are others. revision: of the ledger, at which was looked."""
 
     found: tuple[Change, ...]
     more: bool
@@ -49,13 +49,16 @@ def changes(
     choice: decision_inputs.Choice | None,
     nodes: Mapping[str, NodeState],
     candidates: Sequence[str],
+    *,
+    most: int = MOST,
 ) -> Changed | None:
-    """What differs today. None where the pod is no more; a denied one is asked about as if it came again."""
+    """What differs today, the first `most` of it. None where the pod is no more; a denied one is asked about as if it
+    came again."""
     row = _row(view, uid)
     if row is None and not uid.startswith("denied-"):
         return None
     found = _all(view, row, namespace, claim, choice, nodes, candidates)
-    shown = tuple(islice(found, MOST))
+    shown = tuple(islice(found, most))
     return Changed(shown, next(found, None) is not None, view.clock.revision)
 
 

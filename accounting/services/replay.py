@@ -99,8 +99,8 @@ class _Taken:
     decision: place.Decision
 
 
-def replayed(trace: Trace, view: View) -> Replay:
-    """Take the decision again. view: the ledger as it is now, to say what has changed since."""
+def replayed(trace: Trace, view: View, *, most: int = decision_changes.MOST) -> Replay:
+    """Take the decision again. view: the ledger as it is now, to say what has changed since. most: changes named."""
     if not trace.inputs_hash:
         return Replay(Outcome.UNKNOWN, unknown=Unknown(trace.detail.get("not_kept", Unknown.FORMAT)))
     hour = kept_inputs.hour_of(trace.last_at)
@@ -111,7 +111,7 @@ def replayed(trace: Trace, view: View) -> Replay:
         found = decision_inputs.inputs(trace.inputs_hash, source)
         if found.version != decision_inputs.VERSION:
             return Replay(Outcome.UNKNOWN, unknown=Unknown.FORMAT)
-        return _replayed(trace, view, found, source)
+        return _replayed(trace, view, found, source, most)
     except decision_inputs.Missing as missing:
         return Replay(Outcome.UNKNOWN, unknown=Unknown.MISSING, missing=missing.part)
     except (msgspec.DecodeError, ConfigError):  # kept by another release, with fields or words that we do not have
@@ -119,8 +119,8 @@ def replayed(trace: Trace, view: View) -> Replay:
 
 
 def _replayed(
-    trace: Trace, view: View, inputs: decision_inputs.Inputs, source: decision_inputs.Source
-) -> Replay:  # fmt: skip
+    trace: Trace, view: View, inputs: decision_inputs.Inputs, source: decision_inputs.Source, most: int
+) -> Replay:
     claim = next((one for one in inputs.steps if isinstance(one, decision_inputs.Claim)), None)
     taken = [_taken(one, source) for one in inputs.steps if isinstance(one, decision_inputs.Choice)]
     again = _admission(claim) if trace.verdict in ADMISSION and claim is not None else _filter(claim, taken)
@@ -128,7 +128,7 @@ def _replayed(
     last = taken[0] if taken else None
     changes = decision_changes.changes(
         view, trace.pod_uid, trace.namespace, claim, last.choice if last else None, last.nodes if last else {},
-        last.candidates if last else (),
+        last.candidates if last else (), most=most,
     )  # fmt: skip
     return Replay(
         Outcome.DIFFERENT if differences else Outcome.SAME, again, differences, hash=trace.inputs_hash,

@@ -387,6 +387,9 @@ def test_the_page_names_what_has_changed_and_what_is_lost(world: World) -> None:
     world.placed("other")
     page = client.get(f"/decisions/{trace.pk}").content.decode()
     assert "<code>held memory_mib</code>" in page
+    lines = b"".join(client.get(f"/decisions/{trace.pk}?format=csv&table=changes").streaming_content).decode()
+    assert lines.splitlines()[0] == "part,subject,field,then,now"
+    assert "nodes,n1 GPU-n1-1,held memory_mib,0,3000" in lines
     InputPiece.objects.exclude(digest=trace.inputs_hash).delete()
     assert "a piece of the nodes is lost" in client.get(f"/decisions/{trace.pk}").content.decode()
     assert client.get(f"/decisions/{trace.pk + 1000}").status_code == 404
