@@ -18,6 +18,7 @@ WORDS: Final = (
     gettext_noop("bound"), gettext_noop("running"), gettext_noop("releasing"), gettext_noop("ended"),
     gettext_noop("pending"), gettext_noop("unmanaged"), gettext_noop("creating"), gettext_noop("refused"),
     gettext_noop("denied"), gettext_noop("error"), gettext_noop("gated"), gettext_noop("not asked yet"),
+    gettext_noop("placed"), gettext_noop("admitted"), gettext_noop("no claim"),
     gettext_noop("not created yet"), gettext_noop("another namespace"), gettext_noop("free"),
     gettext_noop("placed, not running yet"), gettext_noop("being released"), gettext_noop("held by a person"),
     gettext_noop("kept back for the driver"), gettext_noop("yes"), gettext_noop("no"), gettext_noop("none"),
@@ -32,7 +33,8 @@ WORDS: Final = (
     # Values of changes that are no column
     gettext_noop("who"), gettext_noop("where"), gettext_noop("deleted"), gettext_noop("removed"), gettext_noop("user"),
     gettext_noop("group"), gettext_noop("epoch"), gettext_noop("incarnation"), gettext_noop("compared"),
-    gettext_noop("holder"), gettext_noop("since"), gettext_noop("freed by"), gettext_noop("watcher"),
+    gettext_noop("holder"), gettext_noop("since"), gettext_noop("freed by"), gettext_noop("watcher"), gettext_noop("once"),
+    gettext_noop("month"), gettext_noop("quarter"),
     # Roles and what tokens are for
     gettext_noop("viewer"), gettext_noop("member"), gettext_noop("tenant-admin"), gettext_noop("operator"),
     gettext_noop("auditor"), gettext_noop("read"), gettext_noop("write"), gettext_noop("agent"),
@@ -52,6 +54,7 @@ SENTENCES: Final = (
     gettext_noop("hold %(id)s"),
     gettext_noop("%(what)s until its init ends"),
     # Decisions and denied asks
+    gettext_noop("node %(node)s"),
     gettext_noop("0/%(n)s nodes: %(reasons)s"),
     gettext_noop("exceeding resource quota: %(what)s"),
     gettext_noop("waits for quota: %(what)s"),

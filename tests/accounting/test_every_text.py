@@ -34,7 +34,7 @@ NAMES = {
     "kubelet", "worker", "beat", "web", "celery", "watch", "watcher", "agent", "kernel", "Lease", "Deployment",
     "DaemonSet", "ResourceQuota", "Celery", "Cookie", "Django", "Bearer", "TokenReview", "OpenID", "Connect", "SHA",
     "creationTimestamp", "generateName", "allocatable", "score", "webauthn", "JavaScript", "Mac", "Control", "Command",
-    "IDs", "PIN", "read", "write", "csv", "yaml", "json", "https", "false", "enforce", "count", "hami", "text", "tool",
+    "IDs", "PIN", "Email", "read", "write", "csv", "yaml", "json", "https", "false", "enforce", "count", "hami", "text", "tool",
     "none", "single", "mixed", "GDRCopy", "GPUDirect", "Storage", "Mellanox", "Allocate", "CLUSTER", "schedulerName",
 }  # fmt: skip
 """Of products, protocols, units and parts of Kubernetes."""
@@ -46,6 +46,11 @@ DATA = {
 """Names in the ledger that is looked at, keys of its journal, and what Django's icons say."""
 SAID = ("set up for a look", "fan is loud", "a team's year")
 """Texts of people."""
+ACCOUNT = (
+    "/accounts/login/", "/accounts/logout/", "/accounts/password/change/", "/accounts/password/reset/",
+    "/accounts/email/", "/accounts/2fa/", "/accounts/reauthenticate/", "/accounts/2fa/webauthn/", "/api/docs",
+)  # fmt: skip
+"""Pages about who signs in, allauth's among them, and the frame of the API's reference."""
 STATES = (*models.PodState.values, *models.Mode.values)
 WORD = re.compile(r"[A-Za-z][A-Za-z']{2,}")
 CODE = re.compile(
@@ -144,7 +149,7 @@ def test_no_page_reads_as_english_and_no_table_is_without_csv(desk: Client) -> N
     told: dict[str, str] = {}
     bare: dict[str, list[str]] = {}
     with translation.override("zh-hans"):
-        for path in (*pages(), *desks(), "/accounts/login/"):
+        for path in (*pages(), *desks(), *ACCOUNT):
             answer = desk.get(path)
             if "html" in answer.headers["Content-Type"] and answer.status_code != 302:
                 page = answer.content.decode()
