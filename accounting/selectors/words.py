@@ -33,8 +33,8 @@ WORDS: Final = (
     # Values of changes that are no column
     gettext_noop("who"), gettext_noop("where"), gettext_noop("deleted"), gettext_noop("removed"), gettext_noop("user"),
     gettext_noop("group"), gettext_noop("epoch"), gettext_noop("incarnation"), gettext_noop("compared"),
-    gettext_noop("holder"), gettext_noop("since"), gettext_noop("freed by"), gettext_noop("watcher"), gettext_noop("once"),
-    gettext_noop("month"), gettext_noop("quarter"),
+    gettext_noop("holder"), gettext_noop("since"), gettext_noop("freed by"), gettext_noop("watcher"),
+    gettext_noop("once"), gettext_noop("month"), gettext_noop("quarter"),
     # Roles and what tokens are for
     gettext_noop("viewer"), gettext_noop("member"), gettext_noop("tenant-admin"), gettext_noop("operator"),
     gettext_noop("auditor"), gettext_noop("read"), gettext_noop("write"), gettext_noop("agent"),

@@ -34,7 +34,8 @@ NAMES = {
     "kubelet", "worker", "beat", "web", "celery", "watch", "watcher", "agent", "kernel", "Lease", "Deployment",
     "DaemonSet", "ResourceQuota", "Celery", "Cookie", "Django", "Bearer", "TokenReview", "OpenID", "Connect", "SHA",
     "creationTimestamp", "generateName", "allocatable", "score", "webauthn", "JavaScript", "Mac", "Control", "Command",
-    "IDs", "PIN", "Email", "read", "write", "csv", "yaml", "json", "https", "false", "enforce", "count", "hami", "text", "tool",
+    "IDs", "PIN", "Email", "read", "write", "csv", "yaml", "json", "https", "false", "enforce", "count", "hami",
+    "text", "tool",
     "none", "single", "mixed", "GDRCopy", "GPUDirect", "Storage", "Mellanox", "Allocate", "CLUSTER", "schedulerName",
 }  # fmt: skip
 """Of products, protocols, units and parts of Kubernetes."""
