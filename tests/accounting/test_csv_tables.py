@@ -23,6 +23,7 @@ PAGES = (
     "/", "/nodes", "/nodes/n1", "/devices", "/devices/GPU-n1-0", "/pods", "/pods?state=pending", "/pods/uid-train",
     "/pods/uid-big", "/pending", "/quotas", "/quotas/as-of", "/namespaces/nlp", "/tenants/labs", "/findings",
     "/activity", "/usage", "/tokens", "/fragmentation", "/idle", "/health", "/settings", "/budgets",
+    "/budgets/1", "/waste", "/waste?by=pod",
 )  # fmt: skip
 """Pages with tables: one that is new is found by the walk through all pages, which looks for links as well."""
 TABLE = re.compile(r"<table([^>]*)>")
