@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounting import ledger
+from accounting import ledger, stored_sentences
 from accounting.models import Examination
+from accounting.selectors import pods
 
 GOOD, BAD, ODD, UNKNOWN = "good", "bad", "odd", "unknown"
 NOBODY_S: Final = 20
@@ -119,6 +121,7 @@ class Check:
     verdict: str
     text: str
     mend: str = ""
+    is_command: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,9 @@ def _told(step: Step, found: Mapping[str, Any]) -> Told:
     return Told(step, worst(one.verdict for one in checks) if checks else "", checks)
 
 
-def _check(one: Mapping[str, str]) -> Check:
-    return Check(NAMES.get(one["name"], one["name"]), one["verdict"], one["text"], one.get("mend", ""))
+def _check(one: Mapping[str, Any]) -> Check:
+    said, advice = (stored_sentences.told(one[name], gettext, pods.grouped) for name in ("said", "advice"))
+    return Check(NAMES.get(one["name"], one["name"]), one["verdict"], said, advice, isinstance(one["advice"], str))
 
 
 def worst(verdicts: Iterable[str]) -> str:

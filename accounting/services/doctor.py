@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from accounting.services import doctor_cluster, doctor_platform
-from accounting.services.doctor_cluster import BAD, GOOD, ODD, UNKNOWN, Finding
+from accounting.services.doctor_cluster import BAD, GOOD, ODD, UNKNOWN, Finding, Said
+from hami_platform.domain.sentences import phrase
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors
@@ -19,12 +20,26 @@ from hami_platform.kube import calls, errors
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one look came to. mend: the command that mends it, or what to do; empty where nothing need be done."""
+    """What one look came to. advice: the command that mends it, or what to do; empty where nothing need be done."""
 
     name: str
     verdict: str
-    text: str
-    mend: str = ""
+    said: Said
+    advice: Said = ""
+
+    @property
+    def text(self) -> str:
+        """What was found, in English."""
+        return str(self.said)
+
+    @property
+    def mend(self) -> str:
+        """What mends it, in English."""
+        return str(self.advice)
+
+    def told(self) -> dict[str, str]:
+        """For scripts."""
+        return {"name": self.name, "verdict": self.verdict, "text": self.text, "mend": self.mend}
 
 
 @dataclass(slots=True)
@@ -95,7 +110,7 @@ def _tried(look: Callable[[], Finding]) -> Finding:
     try:
         return look()
     except Exception as fault:  # noqa: BLE001
-        return UNKNOWN, f"the check failed: {type(fault).__name__}: {fault}", ""
+        return UNKNOWN, phrase("the check failed: %(why)s", why=f"{type(fault).__name__}: {fault}"), ""
 
 
 def read(api: ports.Api, *, config: DeviceConfig, now_s: float, told: Told = lambda _step, _done: None) -> Facts:

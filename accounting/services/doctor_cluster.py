@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hami_platform import env
 from hami_platform.domain import errors
+from hami_platform.domain.sentences import Sentence, phrase
 from hami_platform.domain.wire import node_lock
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 GOOD, BAD, ODD, UNKNOWN = "good", "bad", "odd", "unknown"
 """odd: works, but look at it. unknown: it could not be found out, which the text explains."""
-Finding = tuple[str, str, str]
+Said = Sentence | str
+"""In words that can be translated, or as it is: a command, or what another program said."""
+Finding = tuple[str, Said, Said]
 """(verdict, text, what mends it)."""
 Whole = Mapping[str, Any]
 
@@ -34,14 +37,15 @@ NEEDED = (
 AGENT, HANDSHAKE = "platform.hami.io/agent", "hami.io/node-handshake"
 REGISTER = re.compile(r"hami\.io/node-(.+-)?register(-.+)?|metax-tech\.com/node-gpu-devices")
 OURS, HAMIS = "platform.hami.io", "hami"
+LOOK_AT_PLUGIN = phrase("look at the device plugin's log on these nodes")
 LOCK_OLD_S, SKEW_S, LEASE_S = 300, 30, 40
 
 
 def reachable(facts: Facts) -> Finding:
     """The API server answers."""
     if "version" in facts.unread:
-        return BAD, facts.unread["version"], "look at HAMI_KUBECONFIG; inside a cluster leave it empty"
-    return GOOD, f"answers; {len(facts.nodes)} nodes, {len(facts.pods)} pods", ""
+        return BAD, facts.unread["version"], phrase("look at HAMI_KUBECONFIG; inside a cluster leave it empty")
+    return GOOD, phrase("answers; nodes: %(nodes)s, pods: %(pods)s", nodes=len(facts.nodes), pods=len(facts.pods)), ""
 
 
 def version(facts: Facts) -> Finding:
@@ -49,12 +53,16 @@ def version(facts: Facts) -> Finding:
     text = str(facts.version.get("gitVersion", ""))
     numbers = re.match(r"v(\d+)\.(\d+)", text)
     if numbers is None:
-        return UNKNOWN, f"no version in {text!r}", ""
+        return UNKNOWN, phrase("no version in %(text)s", text=repr(text)), ""
     found = (int(numbers[1]), int(numbers[2]))
     if found < OLDEST:
-        return BAD, f"{text}: the webhook's match conditions need 1.30", "upgrade Kubernetes to 1.30 or newer"
+        needed = phrase("%(version)s: the webhook's match conditions need 1.30", version=text)
+        return BAD, needed, phrase("upgrade Kubernetes to 1.30 or newer")
     if found < LABELS_SINCE:
-        return ODD, f"{text}: before 1.35 a Binding carries no labels, so each pod costs one patch more", ""
+        dearer = phrase(
+            "%(version)s: before 1.35 a Binding carries no labels, so each pod costs one patch more", version=text
+        )
+        return ODD, dearer, ""
     return GOOD, text, ""
 
 
@@ -68,8 +76,12 @@ def rights(facts: Facts) -> Finding:
     if missing:
         # Accounts of single processes may do no more than these need.
         verdict = BAD if any(what.startswith("list") for what in missing) else ODD
-        return verdict, f"this account may not: {', '.join(missing)}", "kubectl apply -k deploy/base"
-    return GOOD, f"all {len(facts.allowed)} that worker and watcher need", ""
+        return (
+            verdict,
+            phrase("this account may not: %(what)s", what=", ".join(missing)),
+            "kubectl apply -k deploy/base",
+        )
+    return GOOD, phrase("all %(n)s that worker and watcher need", n=len(facts.allowed)), ""
 
 
 def gpu_nodes(facts: Facts) -> Finding:
@@ -79,25 +91,33 @@ def gpu_nodes(facts: Facts) -> Finding:
     registered = [one for one in facts.nodes if _registers(one)]
     labelled = sum(1 for one in facts.nodes if _labels(one).get("gpu") == "on")
     if not offering and not registered:
-        text = f"none of {len(facts.nodes)} nodes offers a vendor's resource; {labelled} carry the label gpu=on"
-        return BAD, text, "kubectl label node NODE gpu=on, where the device plugin shall run"
+        nothing = phrase(
+            "none of %(nodes)s nodes offers a vendor's resource; with the label gpu=on: %(labelled)s",
+            nodes=len(facts.nodes),
+            labelled=labelled,
+        )
+        return BAD, nothing, "kubectl label node NODE gpu=on"
     kinds = Counter(name for one in offering for name in _allocatable(one) if name in resources)
     told = ", ".join(f"{name} on {count}" for name, count in sorted(kinds.items())[:6])
     silent = sorted(_name(one) for one in offering if one not in registered)
     if silent:
-        text = f"{len(silent)} offer devices and have not registered them: {_few(silent)}"
-        return ODD, text, "look at the device plugin's log on these nodes"
-    return (
-        GOOD,
-        f"{len(registered)} register devices ({told or 'no plugin serves now'}); {labelled} labelled gpu=on",
-        "",
+        offers = phrase(
+            "%(n)s offer devices and have not registered them: %(which)s", n=len(silent), which=_few(silent)
+        )
+        return ODD, offers, LOOK_AT_PLUGIN
+    found = phrase(
+        "nodes that register devices: %(n)s (%(told)s); with the label gpu=on: %(labelled)s",
+        n=len(registered),
+        told=told or phrase("no plugin serves now"),
+        labelled=labelled,
     )
+    return GOOD, found, ""
 
 
 def hami(facts: Facts) -> Finding:
     """Which of HAMi's parts run here, in which version."""
     if "deployments" in facts.unread:
-        return UNKNOWN, f"may not list deployments: {facts.unread['deployments']}", ""
+        return UNKNOWN, phrase("may not list deployments: %(why)s", why=facts.unread["deployments"]), ""
     found = [
         f"{_name(one)} {image}"
         for one in (*facts.deployments, *facts.daemon_sets)
@@ -105,12 +125,13 @@ def hami(facts: Facts) -> Finding:
         if "/hami" in f"/{image}" and "hami-platform" not in image
     ]
     if not found:
-        return GOOD, "HAMi does not run here", ""
+        return GOOD, phrase("HAMi does not run here"), ""
     schedulers = [text for text in found if "scheduler" in text]
     told = _few(sorted(found), 4)
     if schedulers:
-        return ODD, f"its scheduler runs: {told}", "docs/hami.md: two schedulers must not serve one scheduler name"
-    return GOOD, f"its parts run beside us: {told}", ""
+        advice = phrase("docs/hami.md: two schedulers must not serve one scheduler name")
+        return ODD, phrase("its scheduler runs: %(which)s", which=told), advice
+    return GOOD, phrase("its parts run beside us: %(which)s", which=told), ""
 
 
 def registers(facts: Facts) -> Finding:
@@ -118,10 +139,10 @@ def registers(facts: Facts) -> Finding:
     empty = sorted(_name(one) for one in facts.nodes for text in _registers(one).values() if text in ("", "[]"))
     count = sum(1 for one in facts.nodes if _registers(one))
     if empty:
-        return ODD, f"registered without a device: {_few(empty)}", "look at the device plugin's log on these nodes"
+        return ODD, phrase("registered without a device: %(which)s", which=_few(empty)), LOOK_AT_PLUGIN
     if not count:
-        return UNKNOWN, "no node has one yet", ""
-    return GOOD, f"{count} nodes", ""
+        return UNKNOWN, phrase("no node has one yet"), ""
+    return GOOD, phrase("nodes: %(n)s", n=count), ""
 
 
 def generations(facts: Facts) -> Finding:
@@ -130,12 +151,9 @@ def generations(facts: Facts) -> Finding:
         _name(one) for one in facts.nodes for text in _registers(one).values() if text and text[:1] not in "[{"
     )
     if old:
-        return (
-            ODD,
-            f"HAMi before 2.5 wrote them by colons; they are read, on {_few(old)}",
-            "upgrade HAMi's plugin there",
-        )
-    return GOOD, "JSON, as HAMi 2.5 and newer write them", ""
+        colons = phrase("HAMi before 2.5 wrote them by colons; they are read, on %(which)s", which=_few(old))
+        return ODD, colons, phrase("upgrade HAMi's plugin there")
+    return GOOD, phrase("JSON, as HAMi 2.5 and newer write them"), ""
 
 
 def vendors(facts: Facts) -> Finding:
@@ -143,28 +161,31 @@ def vendors(facts: Facts) -> Finding:
     known = {key for one in facts.config.vendors for key in _register_keys(one)}
     strange = sorted({key for one in facts.nodes for key in _registers(one)} - known)
     if strange:
-        return BAD, f"nobody here understands {', '.join(strange)}", "name the vendor in HAMI_DEVICE_CONFIG_FILE"
-    return GOOD, f"{len(facts.config.vendors)} configured", ""
+        unknown = phrase("nobody here understands %(which)s", which=", ".join(strange))
+        return BAD, unknown, phrase("name the vendor in HAMI_DEVICE_CONFIG_FILE")
+    return GOOD, phrase("configured: %(n)s", n=len(facts.config.vendors)), ""
 
 
 def webhook(facts: Facts) -> Finding:
     """Ours is configured, can be trusted by the API server, and fails closed."""
     make = "./manage.py webhook_config --service hami-platform-webhook --namespace hami-system | kubectl apply -f -"
     if "webhooks" in facts.unread:
-        return UNKNOWN, f"may not read webhook configurations: {facts.unread['webhooks']}", ""
+        return UNKNOWN, phrase("may not read webhook configurations: %(why)s", why=facts.unread["webhooks"]), ""
     ours = [hook for one in facts.webhooks for hook in one.get("webhooks", ()) if hook["name"].endswith(OURS)]
     if not ours:
-        return BAD, "not configured: pods with devices pass without a claim", make
+        return BAD, phrase("not configured: pods with devices pass without a claim"), make
     without = [hook["name"] for hook in ours if not hook["clientConfig"].get("caBundle")]
     open_ = [hook["name"] for hook in ours if hook.get("failurePolicy") != "Fail"]
     if without:
-        return BAD, f"no authority in {', '.join(without)}: the API server cannot trust us", make
+        which = ", ".join(without)
+        return BAD, phrase("no authority in %(which)s: the API server cannot trust us", which=which), make
     bad = [hook["name"] for hook in ours if b"BEGIN CERTIFICATE" not in _bundle(hook)]
     if bad:
-        return BAD, f"the authority of {', '.join(bad)} is no certificate", make
+        return BAD, phrase("the authority of %(which)s is no certificate", which=", ".join(bad)), make
     if open_:
-        return ODD, f"failurePolicy is not Fail in {', '.join(open_)}: pods pass while we are away", make
-    return GOOD, f"{len(ours)} entries, failing closed", ""
+        which = ", ".join(open_)
+        return ODD, phrase("failurePolicy is not Fail in %(which)s: pods pass while we are away", which=which), make
+    return GOOD, phrase("entries: %(n)s, failing closed", n=len(ours)), ""
 
 
 def webhook_order(facts: Facts) -> Finding:
@@ -172,34 +193,36 @@ def webhook_order(facts: Facts) -> Finding:
     names = sorted(_name(one) for one in facts.webhooks)
     others = [name for name in names if HAMIS in name and not any(OURS in hook for hook in _hooks(facts, name))]
     if not others:
-        return GOOD, "no webhook of HAMi's", ""
-    return (
-        ODD,
-        f"{', '.join(others)} is there, too: the API server calls them by name, and HAMi's sets its scheduler's name",
-        f"kubectl delete mutatingwebhookconfiguration {others[0]}",
+        return GOOD, phrase("no webhook of HAMi's"), ""
+    both = phrase(
+        "%(which)s is there, too: the API server calls them by name, and HAMi's sets its scheduler's name",
+        which=", ".join(others),
     )
+    return ODD, both, f"kubectl delete mutatingwebhookconfiguration {others[0]}"
 
 
 def scheduler_names(facts: Facts) -> Finding:
     """Pods that ask for devices name our scheduler."""
     ours = env.current().scheduler_name
     if not ours:
-        return UNKNOWN, "HAMI_SCHEDULER_NAME is empty: pods keep theirs", ""
+        return UNKNOWN, phrase("HAMI_SCHEDULER_NAME is empty: pods keep theirs"), ""
     elsewhere = sorted(
         _where(one) for one in _asking(facts) if one["spec"].get("schedulerName", ours) != ours and not _ended(one)
     )
     if elsewhere:
-        return ODD, f"asks for devices of another scheduler: {_few(elsewhere)}", f"set schedulerName: {ours}"
-    return GOOD, f"{ours}, in every pod that asks for devices", ""
+        asks = phrase("asks for devices of another scheduler: %(which)s", which=_few(elsewhere))
+        return ODD, asks, phrase("set schedulerName: %(name)s", name=ours)
+    return GOOD, phrase("%(name)s, in every pod that asks for devices", name=ours), ""
 
 
 def plugins(facts: Facts) -> Finding:
     """One device plugin a node."""
     both = sorted(_name(one) for one in facts.nodes if AGENT in _labels(one) and _fresh_handshake(one, facts.now_s))
     if both:
-        return BAD, f"our agent and HAMi's plugin serve the same resource on {_few(both)}", "leave one of them out"
+        twice = phrase("our agent and HAMi's plugin serve the same resource on %(which)s", which=_few(both))
+        return BAD, twice, phrase("leave one of them out")
     count = sum(1 for one in facts.nodes if AGENT in _labels(one))
-    return GOOD, f"one for each node; our agent on {count}", ""
+    return GOOD, phrase("one for each node; our agent on %(n)s", n=count), ""
 
 
 def native_quotas(facts: Facts) -> Finding:
@@ -211,8 +234,9 @@ def native_quotas(facts: Facts) -> Finding:
         if any(key.removeprefix("limits.").removeprefix("requests.") in resources for key in _hard(one))
     )
     if names:
-        return GOOD, f"{len(names)} count, beside ours, the least of them: {_few(names)}", ""
-    return GOOD, "none limits devices", ""
+        least = phrase("%(n)s count, beside ours, the least of them: %(which)s", n=len(names), which=_few(names))
+        return GOOD, least, ""
+    return GOOD, phrase("none limits devices"), ""
 
 
 def bypassed(facts: Facts) -> Finding:
@@ -224,9 +248,12 @@ def bypassed(facts: Facts) -> Finding:
         if one["spec"].get("nodeName") and not _ended(one) and not allocated & set(_annotations(one))
     )
     if found:
-        text = f"on their nodes without an allocation: {_few(found)}; their nodes take no new pods with devices"
-        return BAD, text, f"kubectl delete pod {found[0].partition('/')[2]} -n {found[0].partition('/')[0]}"
-    return GOOD, "every pod with devices has its allocation", ""
+        past = phrase(
+            "on their nodes without an allocation: %(which)s; their nodes take no new pods with devices",
+            which=_few(found),
+        )
+        return BAD, past, f"kubectl delete pod {found[0].partition('/')[2]} -n {found[0].partition('/')[0]}"
+    return GOOD, phrase("every pod with devices has its allocation"), ""
 
 
 def clocks(facts: Facts) -> Finding:
@@ -239,8 +266,9 @@ def clocks(facts: Facts) -> Finding:
         if (at := _seconds(one.get("spec", {}).get("renewTime"))) is not None and at - facts.now_s > SKEW_S
     )
     if ahead:
-        return ODD, f"ahead of this machine by over {SKEW_S} s: {_few(ahead)}", "look at NTP there, or here"
-    return GOOD, "none is ahead; ages of ours are the database's", ""
+        skewed = phrase("ahead of this machine by over %(s)s s: %(which)s", s=SKEW_S, which=_few(ahead))
+        return ODD, skewed, phrase("look at NTP there, or here")
+    return GOOD, phrase("none is ahead; ages of ours are the database's"), ""
 
 
 def locks(facts: Facts) -> Finding:
@@ -258,9 +286,9 @@ def locks(facts: Facts) -> Finding:
             old += [_name(one)] if facts.now_s - lock.at_s > LOCK_OLD_S else []
     if old or strange:
         first = (old + strange)[0]
-        text = f"left over or unreadable: {_few(sorted(old + strange))}"
-        return ODD, text, f"kubectl annotate node {first} {node_lock.KEY}-"
-    return GOOD, "none is older than five minutes", ""
+        left = phrase("left over or unreadable: %(which)s", which=_few(sorted(old + strange)))
+        return ODD, left, f"kubectl annotate node {first} {node_lock.KEY}-"
+    return GOOD, phrase("none is older than five minutes"), ""
 
 
 # -- Reading ----------------------------------------------------------------------------------------------------------
@@ -350,5 +378,7 @@ def _seconds(text: Any) -> float | None:
         return None
 
 
-def _few(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _few(names: list[str], most: int = 3) -> Said:
+    if len(names) <= most:
+        return ", ".join(names)
+    return phrase("%(which)s and %(n)s more", which=", ".join(names[:most]), n=len(names) - most)

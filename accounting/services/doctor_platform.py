@@ -16,6 +16,7 @@ from accounting.models import ProcessLease
 from accounting.selectors import freshness
 from accounting.services.doctor_cluster import BAD, GOOD, ODD, UNKNOWN, Finding
 from hami_platform import env
+from hami_platform.domain.sentences import phrase
 from hami_platform.kube import client, errors
 
 TIMEOUT_S = 3.0
@@ -29,7 +30,7 @@ def authority() -> Finding:
         return UNKNOWN, str(fault), ""
     url, ca_file = str(server.host), server.ssl_ca_cert
     if not url.startswith("https:") or not ca_file:
-        return UNKNOWN, f"{url or 'the API server'} is not reached by a configured authority", ""
+        return UNKNOWN, phrase("%(url)s is not reached by a configured authority", url=url or "API server"), ""
     context = ssl.create_default_context(cafile=ca_file)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     host, _, port = url.removeprefix("https://").partition("/")[0].rpartition(":")
@@ -37,10 +38,11 @@ def authority() -> Finding:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as plain:
             context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
     except ssl.SSLCertVerificationError as fault:
-        return ODD, f"strict clients refuse it: {fault.verify_message}", "renew the cluster's authority with key usage"
+        refused = phrase("strict clients refuse it: %(why)s", why=fault.verify_message)
+        return ODD, refused, phrase("renew the cluster's authority with key usage")
     except OSError as fault:
         return UNKNOWN, f"{url}: {fault}", ""
-    return GOOD, "accepted by the strictest check", ""
+    return GOOD, phrase("accepted by the strictest check"), ""
 
 
 def extender() -> Finding:
@@ -48,13 +50,14 @@ def extender() -> Finding:
     host, port = env.current().extender_bind.host or "127.0.0.1", env.current().extender_bind.port
     try:
         with socket.create_connection((host, port), TIMEOUT_S):
-            return GOOD, f"something listens on {host}:{port}", ""
+            return GOOD, phrase("something listens on %(where)s", where=f"{host}:{port}"), ""
     except OSError as fault:
-        return (
-            UNKNOWN,
-            f"nothing answers on {host}:{port} of this machine ({fault.strerror}); it runs beside kube-scheduler",
-            "kubectl -n hami-system get pods -l app.kubernetes.io/component=scheduler",
+        nobody = phrase(
+            "nothing answers on %(where)s of this machine (%(why)s); it runs beside kube-scheduler",
+            where=f"{host}:{port}",
+            why=str(fault.strerror),
         )
+        return UNKNOWN, nobody, "kubectl -n hami-system get pods -l app.kubernetes.io/component=scheduler"
 
 
 def database() -> Finding:
@@ -63,54 +66,57 @@ def database() -> Finding:
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if missing:
-            return BAD, f"{len(missing)} migrations are missing", "./manage.py migrate"
+            return BAD, phrase("missing migrations: %(n)s", n=len(missing)), "./manage.py migrate"
         view = live_view.live().refresh()
     except (Error, ledger.LedgerUnavailable) as fault:
-        return BAD, str(fault).splitlines()[0], "look at HAMI_DATABASE_URL"
+        return BAD, str(fault).splitlines()[0], phrase("look at HAMI_DATABASE_URL")
     if not view.ready:
-        return BAD, "the ledger has never been compared with the API server: nothing is placed", "./manage.py watch"
-    return GOOD, f"{connection.vendor}, revision {view.clock.revision}", ""
+        never = phrase("the ledger has never been compared with the API server: nothing is placed")
+        return BAD, never, "./manage.py watch"
+    return GOOD, phrase("%(kind)s, revision %(n)s", kind=connection.vendor, n=view.clock.revision), ""
 
 
 def redis() -> Finding:
     """The broker and cache of production."""
     url = env.current().redis_url
     if not url:
-        return ODD, "not configured: tasks go by files and the cache is the database, for one machine", ""
+        return ODD, phrase("not configured: tasks go by files and the cache is the database, for one machine"), ""
     try:
         cache.get("doctor")
     except Exception as fault:  # noqa: BLE001  the client's own classes are its module's business
-        return BAD, f"not reachable: {fault}", "look at HAMI_REDIS_URL; until then nothing is repaired periodically"
-    return GOOD, "answers", ""
+        away = phrase("not reachable: %(why)s", why=str(fault))
+        return BAD, away, phrase("look at HAMI_REDIS_URL; until then nothing is repaired periodically")
+    return GOOD, phrase("answers"), ""
 
 
 def watcher() -> Finding:
     """Somebody holds the watcher's office now."""
     lease = ProcessLease.objects.filter(cluster=ledger.cluster_id(), name=ledger.WATCHER).first()
     if lease is None or lease.until is None:
-        return BAD, "no watcher has ever run", "./manage.py watch"
+        return BAD, phrase("no watcher has ever run"), "./manage.py watch"
     age_s = (ledger.database_time() - lease.until).total_seconds()
     if age_s > 0:
-        return BAD, f"none since {age_s:.0f} s: {lease.holder} was the last", "./manage.py watch"
-    return GOOD, f"{lease.holder}, epoch {lease.epoch}", ""
+        none = phrase("none since %(s)s s: %(who)s was the last", s=round(age_s), who=lease.holder)
+        return BAD, none, "./manage.py watch"
+    return GOOD, phrase("%(who)s, epoch %(n)s", who=lease.holder, n=lease.epoch), ""
 
 
 def reconciliation() -> Finding:
     """The worker's ticks come."""
     age_s = freshness.reconciliation_age_s()
-    start = "celery -A hami_platform worker, and celery -A hami_platform beat"
+    start = phrase("run celery -A hami_platform worker, and celery -A hami_platform beat")
     if age_s is None:
-        return BAD, "has never run: missed events are not repaired", start
+        return BAD, phrase("has never run: missed events are not repaired"), start
     if age_s > freshness.OLD_S:
-        return BAD, f"{age_s} s old: missed events are not repaired", start
-    return GOOD, f"{age_s} s old", ""
+        return BAD, phrase("%(s)s s old: missed events are not repaired", s=age_s), start
+    return GOOD, phrase("%(s)s s old", s=age_s), ""
 
 
 def prometheus() -> Finding:
     """Whether our metrics answer here. Nothing that we show needs Prometheus."""
     bind = env.current().metrics_bind
     if bind is None:
-        return UNKNOWN, "this process has no metrics address; no page of ours needs Prometheus", ""
+        return UNKNOWN, phrase("this process has no metrics address; no page of ours needs Prometheus"), ""
     url = f"http://{bind.host or '127.0.0.1'}:{bind.port}/metrics"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
@@ -118,4 +124,4 @@ def prometheus() -> Finding:
     except (OSError, http.client.HTTPException) as fault:
         return ODD, f"{url}: {fault}", ""
     families = {line.split("{")[0].split(" ")[0] for line in lines if line and line[0] != "#"}
-    return GOOD, f"{len(families)} series names at {url}", ""
+    return GOOD, phrase("%(n)s series names at %(url)s", n=len(families), url=url), ""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import F, Q
 
-from accounting import ledger
+from accounting import ledger, stored_sentences
 from accounting.models import Examination
 from accounting.services import doctor
 from accounting.services.device_config import device_config
@@ -55,8 +54,13 @@ def examination_run(api: Callable[[], ports.Api]) -> bool:
         rows.update(ended_at=ledger.database_time(), problem=f"HAMI_KUBECONFIG: {fault}"[:400])
         return True
     now = ledger.database_time()
-    rows.update(ended_at=now, checked_at=now, done=doctor.LOOKS, step="", checks=[asdict(one) for one in found])
+    rows.update(ended_at=now, checked_at=now, done=doctor.LOOKS, step="", checks=[_kept(one) for one in found])
     return True
+
+
+def _kept(one: doctor.Check) -> dict[str, Any]:
+    """As it is told to scripts, and as sentences that can be told in another language."""
+    return one.told() | {"said": stored_sentences.kept(one.said), "advice": stored_sentences.kept(one.advice)}
 
 
 def _running() -> Q:

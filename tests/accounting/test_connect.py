@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import translation
 
-from accounting import ledger, models, tasks
+from accounting import ledger, models, stored_sentences, tasks
 from accounting.models import Examination
 from accounting.selectors import connection
 from accounting.services import doctor, examinations, people
 from accounting.services.cluster_api import cluster_api
 from accounting.services.device_config import device_config
+from hami_platform.domain.sentences import phrase
 from hami_platform.kube import api as ports
 from hami_platform.kube import errors
 from tests.accounting import rows, simulated
@@ -187,3 +190,22 @@ def test_a_poll_is_answered_only_when_something_changed(desk: Client, monkeypatc
     assert desk.get(address, **poll).status_code == 204
     examinations.examination_ask(actor="root")
     assert desk.get(address, **poll).status_code == 200
+
+
+def test_a_result_is_told_in_the_readers_language(desk: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker that looks does not know who will read it."""
+    which = phrase("%(which)s and %(n)s more", which="n1, n2, n3", n=1234)
+    check = doctor.Check("register annotations", "odd", phrase("registered without a device: %(which)s", which=which))
+    monkeypatch.setattr(doctor, "examine", lambda *_args, **_options: [check])
+    examinations.examination_ask(actor="root")
+    run()
+    assert "registered without a device: n1, n2, n3 and 1 234 more" in page(desk)
+    with translation.override("zh-hans"):
+        shown = desk.get(reverse("console:connect"), headers={"accept-language": "zh-hans"}).content.decode()
+    assert "已注册但没有设备：n1, n2, n3 等另外 1\u202f234 个" in shown
+
+
+@pytest.mark.parametrize("said", ["as it is", phrase("no node has one yet"), phrase("%(a)s", a=phrase("%(n)s", n=3))])
+def test_a_sentence_that_was_kept_reads_the_same(said: Any) -> None:
+    row = json.loads(json.dumps(stored_sentences.kept(said)))
+    assert stored_sentences.told(row, str) == str(said)

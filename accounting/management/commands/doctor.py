@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -38,7 +37,7 @@ class Command(BaseCommand):
         found = doctor.examine(api, config=device_config(), now_s=time.time())
         if options["json"]:
             self.stdout.write(
-                json.dumps({"verdict": doctor.worst(found), "checks": [asdict(one) for one in found]}, indent=2)
+                json.dumps({"verdict": doctor.worst(found), "checks": [one.told() for one in found]}, indent=2)
             )
         else:
             for line in _lines(found):
