@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -88,7 +87,7 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: pathlib.Path) -> None:
         try:
             with urllib.request.urlopen(f"{url}/accounts/login/", timeout=5):  # noqa: S310  (our own)
                 return
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             time.sleep(0.1)
     pytest.fail(f"the listener did not start: {log.read_text()[-2000:]}")
 
