@@ -71,6 +71,10 @@ def _plain_line(line: Line) -> dict[str, Any]:
         "memory_mib_s": line.memory_mib_s,
         "core_percent_s": line.core_percent_s,
         "cents": line.cents,
+        "measured_us": line.measured_us,
+        "unused_us": line.unused_us,
+        "cores_idle_us": line.unbusy_us,
+        "unused_cents": line.unused_cents,
     }
 
 
@@ -81,7 +85,12 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         named = [(" ".join(line.parts) or "(none)", line) for line in report.lines]
         named += [("(idle)", report.idle)] if report.idle is not None else []
-        yield from _table(("HOLDER", "DEVICE HOURS", *report.currencies), [*named, ("(all)", report.total)], report)
+        unused = [f"UNUSED {one}" for one in report.currencies]
+        yield from _table(
+            ("HOLDER", "DEVICE HOURS", *report.currencies, "UNUSED HOURS", *unused),
+            [*named, ("(all)", report.total)],
+            report,
+        )
     if report.unpriced:
         yield f"without a price on some day: {', '.join(report.unpriced)}"
     if report.simulated:
@@ -94,7 +103,13 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _table(head: tuple[str, ...], named: Iterable[tuple[str, Line]], report: Report) -> Iterator[str]:
     rows = [
-        (name, f"{float(line.device_hours):,.2f}", *(_money(line.cents.get(one, 0)) for one in report.currencies))
+        (
+            name,
+            f"{float(line.device_hours):,.2f}",
+            *(_money(line.cents.get(one, 0)) for one in report.currencies),
+            f"{float(line.unused_hours):,.2f}" if line.measured_us else "-",
+            *(_money(line.unused_cents.get(one, 0)) if line.measured_us else "-" for one in report.currencies),
+        )
         for name, line in named
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
