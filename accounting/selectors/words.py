@@ -56,6 +56,12 @@ SENTENCES: Final = (
     # Decisions and denied asks
     gettext_noop("node %(node)s"),
     gettext_noop("0/%(n)s nodes: %(reasons)s"),
+    gettext_noop("node %(node)s"),
+    gettext_noop("not ready: the ledger has not been compared with the API server yet"),
+    gettext_noop("a binding to node %(node)s is under way"),
+    gettext_noop("the pod is on node %(node)s already"),
+    gettext_noop("the pod has ended"),
+    gettext_noop("the ledger is unavailable: %(why)s"),
     gettext_noop("exceeding resource quota: %(what)s"),
     gettext_noop("waits for quota: %(what)s"),
     gettext_noop("over quota %(rule)s by %(over)s (%(what)s)"),
