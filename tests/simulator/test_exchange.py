@@ -29,9 +29,11 @@ def simulated() -> Iterator[Caller]:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
 def test_it_answers_as_the_real_one_did(number: int, simulated: Caller) -> None:
     name = CASES[number].name
+    answer = played(number, simulated)
     if name in KNOWN:
-        pytest.xfail(KNOWN[name])
-    assert played(number, simulated) == RECORDED[name]
+        assert answer != RECORDED[name], "it does not differ any more: strike it from KNOWN"
+    else:
+        assert answer == RECORDED[name]
 
 
 def test_every_recorded_case_is_played() -> None:
