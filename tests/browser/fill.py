@@ -134,7 +134,7 @@ def planned() -> None:
     from accounting.services import budgets
 
     today = ledger.database_time().date()
-    days = {"period": "once", "first_day": today - timedelta(20), "last_day": today + timedelta(10)}
+    days: dict[str, Any] = {"period": "once", "first_day": today - timedelta(20), "last_day": today + timedelta(10)}
     plan = budgets.Plan(device_hours=10, amount=Decimal(100), currency="EUR", **days)
     budgets.budget_set(namespace="nlp", plan=plan, **WHY)
     budgets.budget_set(tenant="spare", plan=budgets.Plan(device_hours=500), **WHY)
