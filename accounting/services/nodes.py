@@ -43,8 +43,7 @@ def nodes_observe(
     transaction."""
     seen = list(seen)
     gone = liveness.gone_vendors([one for one in seen if one.registers], config)
-    rows = Node.objects.filter(cluster=ledger.cluster_id(), name__among=[one.name for one in seen]).order_by()
-    known = dict(rows.values_list("name", "fingerprint"))
+    known = _fingerprints([one.name for one in seen])
     news = [
         (one, gone.get(one.name, ()))
         for one in seen
@@ -53,6 +52,11 @@ def nodes_observe(
     _paced(news, fence, between)
     liveness.first_seen([one for one, _ in news])
     return len(news)
+
+
+def _fingerprints(names: Sequence[str]) -> dict[str, str]:
+    rows = Node.objects.filter(cluster=ledger.cluster_id(), name__among=names).order_by()
+    return dict(rows.values_list("name", "fingerprint"))
 
 
 def _paced(news: Sequence[News], fence: int | None, between: Callable[[], None]) -> None:
@@ -72,20 +76,32 @@ def _batch(batch: Sequence[News], fence: int | None) -> float:
     """Write these nodes; how long the Clock was held, in seconds."""
     with ledger.transaction(cause="nodes_observe", fence=fence) as entry:
         began = time.monotonic()
-        nodes, known = _nodes(batch)
-        devices = defaultdict[int, list[Device]](list)
-        for row in Device.objects.filter(node__pk__among=known):
-            devices[row.node_id].append(row)
-        unreadable = findings.subjects_open(entry, kind=UNREADABLE, subjects=list(nodes))
-        touched: set[str] = set()
-        fresh: list[FreshDevice] = []
-        for one, vendors in batch:
-            node = nodes[one.name]
-            touched |= _write(entry, node, one, vendors, devices[node.pk], fresh, was_unreadable=one.name in unreadable)
-        bulk.insert(Device, DEVICE_COLUMNS, fresh)
-        others = _conflicts(entry, touched)
-        registrations.registrations_follow(entry, nodes=others | set(nodes))
+        _write_all(entry, _still_news(batch))
     return time.monotonic() - began
+
+
+def _still_news(batch: Sequence[News]) -> Sequence[News]:
+    """Under the Clock: watcher and worker may look at the same list of nodes."""
+    known = _fingerprints([one.name for one, _ in batch])
+    return [(one, gone) for one, gone in batch if known.get(one.name) != one.fingerprint(gone)]
+
+
+def _write_all(entry: Entry, batch: Sequence[News]) -> None:
+    if not batch:
+        return
+    nodes, known = _nodes(batch)
+    devices = defaultdict[int, list[Device]](list)
+    for row in Device.objects.filter(node__pk__among=known):
+        devices[row.node_id].append(row)
+    unreadable = findings.subjects_open(entry, kind=UNREADABLE, subjects=list(nodes))
+    touched: set[str] = set()
+    fresh: list[FreshDevice] = []
+    for one, vendors in batch:
+        node = nodes[one.name]
+        touched |= _write(entry, node, one, vendors, devices[node.pk], fresh, was_unreadable=one.name in unreadable)
+    bulk.insert(Device, DEVICE_COLUMNS, fresh)
+    others = _conflicts(entry, touched)
+    registrations.registrations_follow(entry, nodes=others | set(nodes))
 
 
 def _alone(one: tuple[NodeSeen, Sequence[str]], fence: int | None) -> None:

@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from accounting import ledger, live_view
-from accounting.models import Device, Finding, Node, NodeLiveness
+from accounting.models import Device, Finding, Journal, Node, NodeLiveness
 from accounting.services import devices, node_seen, nodes, pace
 from tests import builders
 from tests.accounting import flow, kube_objects
@@ -108,6 +108,16 @@ def test_a_node_without_registration_gets_no_row() -> None:
 def test_time_is_the_database_s_not_this_process_s() -> None:
     with time_machine.travel("2001-01-01"):
         assert ledger.database_time().year > 2001
+
+
+def _seen(found: list[node_seen.NodeSeen]) -> None:
+    nodes.nodes_observe(found, config=flow.CONFIG)
+
+
+def test_two_who_see_the_same_new_nodes_write_them_once() -> None:
+    found = [node_seen.from_object(kube_objects.node(f"many-{n}"), flow.CONFIG) for n in range(pace.FIRST * 2)]
+    nodes.nodes_observe(found, config=flow.CONFIG, between=lambda: _seen(found))
+    assert Journal.objects.filter(kind="node").count() == len(found)
 
 
 def test_who_lists_thousands_of_nodes_gets_a_word_in_after_each_transaction() -> None:
