@@ -161,10 +161,10 @@ def members_by_tenant(view: View) -> dict[int, set[str]]:
 def pod_limits(rule: Rule) -> list[tuple[str, int]]:
     """The limits on one pod and on one share, in words."""
     words = (
-        ("pod_devices", "devices per pod"),
-        ("pod_memory_mib", "MiB per pod"),
-        ("pod_core_percent", "% of cores per pod"),
-        ("device_memory_mib", "MiB per device share"),
+        ("pod_devices", "devices a pod"),
+        ("pod_memory_mib", "MiB a pod"),
+        ("pod_core_percent", "% of cores a pod"),
+        ("device_memory_mib", "MiB a share"),
     )
     return [(text, limit) for name, text in words if (limit := getattr(rule.limits, name)) is not None]
 

@@ -40,8 +40,8 @@ WORDS: Final = (
     gettext_noop("auditor"), gettext_noop("read"), gettext_noop("write"), gettext_noop("agent"),
     # What a limit counts
     gettext_noop("core %"), gettext_noop("memory MiB"), gettext_noop("devices"), gettext_noop("% of cores"),
-    gettext_noop("memory"), gettext_noop("cores"), gettext_noop("devices per pod"), gettext_noop("MiB per pod"),
-    gettext_noop("% of cores per pod"), gettext_noop("MiB per device share"),
+    gettext_noop("memory"), gettext_noop("cores"), gettext_noop("devices a pod"), gettext_noop("MiB a pod"),
+    gettext_noop("% of cores a pod"), gettext_noop("MiB a share"),
     # How findings were mended
     gettext_noop("taken off"), gettext_noop("the lock has fallen"), gettext_noop("readable again"),
     gettext_noop("registered once"), gettext_noop("settled"), gettext_noop("released"), gettext_noop("counted"),
