@@ -172,12 +172,12 @@ def _uuid(line: NodeLine, request: PodRequest) -> Sentence:
 
 def _health(line: NodeLine, request: PodRequest) -> Sentence:
     del request
-    return phrase("%(node)s would do, but %(n)s of its devices are unhealthy.", node=line.node, n=_how_many(line))
+    return phrase("%(node)s would do, but for its unhealthy devices (%(n)s).", node=line.node, n=_how_many(line))
 
 
 def _cordon(line: NodeLine, request: PodRequest) -> Sentence:
     del request
-    return phrase("%(node)s would do, but %(n)s of its devices are cordoned.", node=line.node, n=_how_many(line))
+    return phrase("%(node)s would do, but for its cordoned devices (%(n)s).", node=line.node, n=_how_many(line))
 
 
 def _slots(line: NodeLine, request: PodRequest) -> Sentence:

@@ -293,7 +293,7 @@ def test_the_devices_that_annotations_choose_are_what_is_told_of() -> None:
     found = why(builders.node("n1", *devices), request=pod(ask(), use_uuids=("GPU-3",)))
 
     assert found.nodes[0].reason is Reason.CARD_UUID_MISMATCH
-    assert str(found.headline) == "n1 would do, but 1 of its devices are cordoned."
+    assert str(found.headline) == "n1 would do, but for its cordoned devices (1)."
     assert kinds(found)[0] == ["cordon"]
 
 
