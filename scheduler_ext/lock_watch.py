@@ -15,6 +15,17 @@ from hami_platform.domain.view import View
 LOOK_S = 0.02
 """Between two looks, while anybody waits."""
 
+SHARE = 0.1
+"""Of the time at most looks take: where one takes long, because the machine is busy, looks would make it busier."""
+
+LONGEST_S = 0.2
+"""Between two looks at most."""
+
+
+def pause_after(look_s: float) -> float:
+    """How long to wait after a look that took so long, seconds."""
+    return min(LONGEST_S, max(LOOK_S, look_s / SHARE))
+
 
 class LockWatch:
     """`wait` may be called by many threads; one of them looks for all.
@@ -27,6 +38,7 @@ class LockWatch:
         self._state = threading.Condition()
         self._looking = False
         self._looks = 0
+        self._pause_s = LOOK_S
         self._view = View()
         self._pause = threading.Event()  # never set: a wait on it is a pause
 
@@ -49,8 +61,10 @@ class LockWatch:
             self._looking = True
         view: View | None = None
         try:
-            self._pause.wait(min(LOOK_S, left_s))
+            self._pause.wait(min(self._pause_s, left_s))
+            began = time.monotonic()
             view = self._look()
+            self._pause_s = pause_after(time.monotonic() - began)
         finally:
             self._done(view)
         return view

@@ -6,6 +6,8 @@ import threading
 from concurrent import futures
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hami_platform.domain.rows import Changes, LockRow
 from hami_platform.domain.view import View
@@ -53,3 +55,10 @@ def test_who_cannot_look_says_so_and_another_one_looks() -> None:
     with pytest.raises(OSError, match="away"):
         watch.wait(lambda view: not held(view), timeout_s=5)
     assert watch.wait(lambda view: not held(view), timeout_s=5)
+
+
+@given(st.floats(0, 10))
+def test_looks_take_a_tenth_of_the_time_at_most_and_are_never_far_apart(look_s: float) -> None:
+    pause_s = lock_watch.pause_after(look_s)
+    assert lock_watch.LOOK_S <= pause_s <= lock_watch.LONGEST_S
+    assert look_s <= pause_s * lock_watch.SHARE * 1.001 or pause_s == lock_watch.LONGEST_S
