@@ -6,7 +6,7 @@ A pod that asks for no device comes back untouched. Order and texts follow HAMi 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -227,16 +227,21 @@ def _denied(pod: Mapping[str, Any], declared: Sequence[parse.Declared], settings
 def _added(container: parse.Declared, notes: Mapping[str, str], config: base.DeviceConfig) -> Additions:
     """What makes the container's requests complete, by the vendors' own rules too. Raises RequestError."""
     added = Additions(_added_limits(container, config))
-    for vendor in config.vendors:
-        if vendor.rules is not None and parse.named(container, vendor):
+    for vendor in _named(container, config):
+        if vendor.rules is not None:
             added |= vendor.rules(vendor, container, notes)
     return added
+
+
+def _named(container: parse.Declared, config: base.DeviceConfig) -> Iterable[base.Vendor]:
+    """The vendors of whom the container names a resource: nothing is missing in what it does not ask of the others."""
+    return config.named((*container.limits, *container.requests))
 
 
 def _added_limits(container: parse.Declared, config: base.DeviceConfig) -> dict[str, str]:
     """Limits that make an incomplete request complete: the default count, and all cores of whole devices."""
     added: dict[str, str] = {}
-    for vendor in config.vendors:
+    for vendor in _named(container, config):
         names, defaults = vendor.resources, vendor.defaults
         others = [name for name, quantity in names.named() if quantity is not base.Quantity.COUNT]
         count = container.amount(names.count)
@@ -259,13 +264,13 @@ def _some(count: units.Text | None) -> bool:
 
 def _warnings(container: parse.Declared, asked: set[str], config: base.DeviceConfig) -> Iterator[str]:
     """asked: vendors of whom it gets a device; some need no count for that."""
-    for vendor in config.vendors:
+    for vendor in _named(container, config):
         names = vendor.resources
         for name in filter(None, (names.memory, names.percent)):
             amount = container.amount(name)
             if amount is not None and units.exact(amount) == 0 and _some(container.amount(names.count)):
                 yield f"container {container.name}: {name}: 0 counts as not given"
-        if container.amount(names.count) is None and vendor.word not in asked and parse.named(container, vendor):
+        if container.amount(names.count) is None and vendor.word not in asked:
             yield f"container {container.name}: without {names.count} it gets no device"
 
 

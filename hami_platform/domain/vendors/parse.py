@@ -142,11 +142,6 @@ def _asks(
     return tuple(one for one in found if one is not None)
 
 
-def named(container: Declared, vendor: base.Vendor) -> bool:
-    """Whether the container names any resource of the vendor."""
-    return mentions(container, (name for name, _ in vendor.resources.named()))
-
-
 def ask(vendor: base.Vendor, container: Declared) -> requests.DeviceRequest | None:
     """What a container asks of a vendor, read in the common way; None when no device is asked. Raises RequestError.
 
