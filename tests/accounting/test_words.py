@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from django.test import Client
 from django.utils import translation
 
+from accounting import models
 from accounting.selectors import words
 from hami_platform.domain import quota
 
@@ -81,3 +83,23 @@ def test_what_nobody_knows_is_told_as_it_is(text: str) -> None:
 def test_repairs_of_drift_are_told() -> None:
     drift = importlib.import_module("accounting.services.drift")
     assert set(drift.REPAIRS.values()) <= set(words.WORDS)
+
+
+@pytest.mark.django_db
+def test_what_a_service_refuses_over_rest_follows_the_language_that_is_asked_for() -> None:
+    client = Client()
+    client.force_login(models.User.objects.create_superuser("root"))
+    told = {}
+    for language in ("en", "zh-hans"):
+        answer = client.post(
+            "/api/v1/quotas",
+            {"namespace": "nlp", "memory_mib": 16 * 2**30, "reason": "more"},
+            content_type="application/json",
+            HTTP_ACCEPT_LANGUAGE=language,
+        )
+        assert answer.status_code == 400, answer.content
+        (told[language],) = answer.json()["errors"]
+    assert {one["field"] for one in told.values()} == {"memory_mib"}
+    assert "MiB, not bytes" in told["en"]["message"]
+    assert "单位是 MiB" in told["zh-hans"]["message"]
+    assert "请写 16384" in told["zh-hans"]["message"]
