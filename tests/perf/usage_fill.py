@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 OWNERS = 5
 """Of each namespace."""
 DAYS = 30
+PLANNED = 50
+"""Namespaces with a budget."""
 
 
 def past_fill() -> None:
     """As the worker and the agents would have left it."""
     from accounting import ledger, live_view
     from accounting.models import Measurement, Share, UsageHour, UsageInterval
-    from accounting.services import measurements, registrations, rollups
+    from accounting.services import budgets, flights, measurements, registrations, rollups
 
     view = live_view.live().refresh()
     now, cluster = ledger.database_time(), ledger.cluster_id()
@@ -57,7 +60,11 @@ def past_fill() -> None:
         batch_size=1000,
         ignore_conflicts=True,
     )  # fmt: skip
-    rollups.hours_rollup()
+    with flights.single_flight(rollups.JOB, holder="fill", ttl_s=600):
+        rollups.hours_rollup()
+    for name in sorted(view.namespaces)[:PLANNED]:
+        plan = budgets.Plan(device_hours=10_000, amount=Decimal(50_000), currency="EUR", period="quarter")
+        budgets.budget_set(namespace=name, plan=plan, reason="fill")
     _readings(now)
 
 
