@@ -36,7 +36,7 @@ from tests.scheduler_ext.world import World, pod, total_mib
 pytestmark = pytest.mark.ledger
 
 POSTS = ("/webhook", "/filter", "/bind", "/refit")
-READS = ("/healthz", "/readyz", "/metrics")
+READS = ("/healthz", "/livez", "/startupz", "/readyz", "/readyz?verbose", "/metrics")
 REFIT = {
     "podUID": "never", "podNamespace": "nlp", "podName": "p", "nodeName": "n1", "containerIndex": 0,
     "containerName": "main", "deviceType": "NVIDIA", "allowedDeviceUUIDs": ["GPU-n1-0"],
