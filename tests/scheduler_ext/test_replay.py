@@ -63,6 +63,7 @@ def denied_trace(verdict: str) -> Trace:
     return Trace.objects.get(verdict=verdict)
 
 
+@pytest.mark.ledger
 def test_h62_a_placement_taken_again_is_the_same(world: World) -> None:
     made = world.placed("p")
     trace = trace_of(made)
@@ -215,6 +216,7 @@ def test_of_a_dropped_hour_it_says_so(world: World) -> None:
     assert again(trace).unknown == "dropped"
 
 
+@pytest.mark.ledger
 def test_a_lost_or_damaged_piece_is_named(world: World) -> None:
     trace = trace_of(world.placed("p"))
     others = InputPiece.objects.exclude(digest=trace.inputs_hash)
@@ -244,6 +246,7 @@ def test_a_settled_pod_had_nothing_to_decide(world: World) -> None:
     assert again(trace_of(made, "error")).unknown == "nothing"
 
 
+@pytest.mark.ledger
 def test_hours_are_dropped_by_age_and_the_oldest_above_the_budget(world: World) -> None:
     cluster, now = ledger.cluster_id(), ledger.database_time()
     sizes = {400: 1, 3: 2, 2: 3, 0: 4}
@@ -260,6 +263,7 @@ def test_hours_are_dropped_by_age_and_the_oldest_above_the_budget(world: World) 
     assert [row.size_bytes // kept_inputs.MIB for row in InputHour.objects.all()] == [4], "never the current one"
 
 
+@pytest.mark.ledger
 @pytest.mark.parametrize("seed", [1])
 def test_law_13_whatever_happened_every_fresh_decision_taken_again_is_the_same(world: World, seed: int) -> None:
     """Random pods come, are placed, bound, refused, denied and go, while limits move; nothing is kept by halves."""
