@@ -28,6 +28,7 @@ from accounting.services import (
     wake_calls,
     watch_terms,
 )
+from accounting.services.node_seen import NodeSeen
 from hami_platform import logs, metrics
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.kube import api as ports
@@ -97,6 +98,12 @@ class Term:
         self._listed: set[str] = set()
         self._nodes_asked = False
         self._early: list[feed.Part] = []
+        # What is kept of each object, made as soon as it comes: of thousands as they come there is no room for all.
+        self._read: dict[str, Callable[[Object], Any]] = {
+            "nodes": lambda node: reconcile.managed_node(node, config),
+            "quotas": lambda quota: quota,
+            "pods": lambda pod: seen.from_object(pod, config),
+        }
         self._every = {
             self._renew: RENEW_S, self._leases: LEASES_TICK_S, self._wake: WAKE_TICK_S, self._settle: SETTLE_TICK_S,
             self._lingered: LINGER_TICK_S,
@@ -106,7 +113,7 @@ class Term:
     def run(self) -> None:
         """Apply what the API server shows, and tick, until stopped or fenced."""
         sources = {
-            name: listwatch.Reflector(self._api, listing.whole())
+            name: listwatch.Reflector(self._api, listing.whole(), keep=self._read[name])
             for name, listing in (("nodes", calls.nodes()), ("quotas", calls.quotas()), ("pods", calls.pods()))
         }
         with feed.Feed(sources) as parts:
@@ -160,22 +167,25 @@ class Term:
         if isinstance(part.batch, listwatch.Failed):
             log.warning("watch_failed", source=part.source, why=str(part.batch.error))
             return
-        handle = {"nodes": self._nodes, "quotas": self._quotas, "pods": self._pods}[part.source]
+        handles: dict[str, Callable[..., None]]
+        handles = {"nodes": self._nodes, "quotas": self._quotas, "pods": self._pods}
+        handle = handles[part.source]
         if isinstance(part.batch, listwatch.Listed):
             handle(list(part.batch.items), [], complete=True)
             self._compared(part.source)
         else:
             latest, deleted = split(part.batch.events)
-            handle(latest, deleted, complete=False)
+            handle([self._read[part.source](one) for one in latest], deleted, complete=False)
 
     def _compared(self, source: str) -> None:
         self._listed.add(source)
         if self._listed >= {"nodes", "quotas", "pods"}:
             reconcile.compared(fence=self._epoch)
 
-    def _nodes(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
+    def _nodes(self, shown: list[NodeSeen | None], deleted: list[Object], *, complete: bool) -> None:
+        found = [one for one in shown if one is not None]
         reconcile.nodes_apply(
-            self._api, objects, config=self._config, complete=complete, fence=self._epoch, between=self._keep_office
+            self._api, found, config=self._config, complete=complete, fence=self._epoch, between=self._keep_office
         )
         if deleted:
             nodes.nodes_gone([one["metadata"]["name"] for one in deleted], fence=self._epoch)
@@ -186,9 +196,8 @@ class Term:
             meta = one["metadata"]
             native_quotas.native_quota_gone(namespace=meta["namespace"], name=meta["name"], fence=self._epoch)
 
-    def _pods(self, objects: list[Object], deleted: list[Object], *, complete: bool) -> None:
+    def _pods(self, found: list[seen.PodSeen], deleted: list[Object], *, complete: bool) -> None:
         before = live_view.live().refresh()
-        found = [seen.from_object(one, self._config) for one in objects]
         gone = [one["metadata"]["uid"] for one in deleted]
         if complete:
             self._lingering.clear()

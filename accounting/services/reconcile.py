@@ -8,7 +8,7 @@ tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accounting import ledger, live_view
@@ -146,7 +146,7 @@ def nodes_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None =
     found = [one for one in shown if one is not None]
     if any(one.agent for one in found):
         liveness.leases_heard(agents_renewed(api))
-    changed = _nodes_apply(api, found, config=config, complete=True, fence=fence, marks_s=node_marks.TICK_S)
+    changed = nodes_apply(api, found, config=config, complete=True, fence=fence, marks_s=node_marks.TICK_S)
     node_marks.handshakes_request(api, found, config=config)
     return changed
 
@@ -160,29 +160,16 @@ def agents_renewed(api: ports.Api) -> dict[str, str]:
 
 def nodes_apply(
     api: ports.Api,
-    objects: Iterable[Mapping[str, Any]],
-    *,
-    config: DeviceConfig,
-    complete: bool,
-    fence: int | None = None,
-    between: Callable[[], None] = lambda: None,
-) -> int:
-    """Write these node objects, and the label by which narrowing finds them; `complete` means that nodes not among them
-    may be gone (each is read before it is retired)."""
-    found = [node_seen.from_object(one, config) for one in objects if managed(one)]
-    return _nodes_apply(api, found, config=config, complete=complete, fence=fence, between=between)
-
-
-def _nodes_apply(
-    api: ports.Api,
     found: Sequence[NodeSeen],
     *,
     config: DeviceConfig,
     complete: bool,
-    fence: int | None,
+    fence: int | None = None,
     marks_s: float = node_marks.WRITING_S,
     between: Callable[[], None] = lambda: None,
 ) -> int:
+    """Write these nodes, and the label by which narrowing finds them; `complete` means that nodes not among them may be
+    gone (each is read before it is retired)."""
     changed = nodes.nodes_observe(found, config=config, fence=fence, between=between)
     lock_repair.locks_observe(found, fence=fence)
     node_marks.labels_add(api, found, config=config, within_s=marks_s)
@@ -201,11 +188,12 @@ def managed(node: Mapping[str, Any]) -> bool:
     return all(labels.get(name) == value for name, value in env.current().node_label_selector)
 
 
-def _managed_node(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen | None:
+def managed_node(node: Mapping[str, Any], config: DeviceConfig) -> NodeSeen | None:
+    """The node as it is seen; None for one that is none of ours."""
     return node_seen.from_object(node, config) if managed(node) else None
 
 
-_nodes_listed = listings.Listings(_managed_node)
+_nodes_listed = listings.Listings(managed_node)
 
 
 def _node_gone(api: ports.Api, name: str) -> bool:

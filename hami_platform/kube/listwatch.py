@@ -13,9 +13,9 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, objects
@@ -85,10 +85,21 @@ def backoff(timing: Timing, failures: int, spread: float) -> float:
 
 
 class Reflector(Generic[T]):
-    """Follows one collection. `batches()` runs in one thread; `stop()` may come from any."""
+    """Follows one collection. `batches()` runs in one thread; `stop()` may come from any.
 
-    def __init__(self, api: ports.Api, listing: calls.Listing[T], timing: Timing | None = None) -> None:
-        self._api, self._listing = api, listing
+    keep: what a `Listed` has of each object. Made page by page, so that of a large collection no more than a page is in
+    memory as it came; events have the objects themselves.
+    """
+
+    def __init__(
+        self,
+        api: ports.Api,
+        listing: calls.Listing[T],
+        timing: Timing | None = None,
+        *,
+        keep: Callable[[T], Any] | None = None,
+    ) -> None:
+        self._api, self._listing, self._keep = api, listing, keep
         self._timing = timing or Timing()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -147,13 +158,15 @@ class Reflector(Generic[T]):
         return listed
 
     def _pages(self, limit: int) -> Listed[T]:
-        items: list[T] = []
-        page = self._api.send(self._listing.page(limit=limit))
-        items.extend(page.items)
-        while page.metadata.continue_:
-            page = self._api.send(self._listing.page(limit=limit, token=page.metadata.continue_))
-            items.extend(page.items)
-        return Listed(tuple(items), page.metadata.resource_version)
+        items: list[Any] = []
+        token, more = "", True
+        while more:
+            page = self._api.send(self._listing.page(limit=limit, token=token))
+            items.extend(page.items if self._keep is None else map(self._keep, page.items))
+            token, revision = page.metadata.continue_, page.metadata.resource_version
+            del page  # before the next one comes
+            more = bool(token)
+        return Listed(tuple(items), revision)
 
     def _watch(self, revision: str) -> Generator[Changed[T]]:
         """One watch until it ends. One that ends before its first line counts as a failure."""

@@ -13,7 +13,7 @@ from django.db import connection
 
 from accounting import ledger, live_view
 from accounting.models import Device, NodeLock, ProcessLease, Share
-from accounting.services import bindings, flights, reconcile
+from accounting.services import bindings, flights, node_seen, reconcile, seen
 from accounting.watcher import Term, Watcher, split, take_office
 from hami_platform import env
 from hami_platform.kube import errors, feed
@@ -75,9 +75,9 @@ def test_pods_that_were_listed_first_wait_for_their_nodes(world: World) -> None:
     epoch = take_office("one")
     assert epoch is not None
     term = Term(world.api, kube_objects.CONFIG, "one", epoch, threading.Event())
-    term.take(feed.Part("pods", Listed((pod,), "5")))
+    term.take(feed.Part("pods", Listed((seen.from_object(pod, kube_objects.CONFIG),), "5")))
     assert not Share.objects.exists()
-    term.take(feed.Part("nodes", Listed((node,), "5")))
+    term.take(feed.Part("nodes", Listed((node_seen.from_object(node, kube_objects.CONFIG),), "5")))
     assert Share.objects.get().model == Device.objects.get().model != ""
     flow.view_is_true()
 
@@ -88,7 +88,7 @@ def test_pods_do_not_wait_for_nodes_that_cannot_be_listed(world: World) -> None:
     epoch = take_office("one")
     assert epoch is not None
     term = Term(world.api, kube_objects.CONFIG, "one", epoch, threading.Event())
-    term.take(feed.Part("pods", Listed((pod,), "5")))
+    term.take(feed.Part("pods", Listed((seen.from_object(pod, kube_objects.CONFIG),), "5")))
     term.take(feed.Part("nodes", Failed(errors.Unreachable("away"), 1.0)))
     assert Share.objects.count() == 1
 

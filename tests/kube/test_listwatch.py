@@ -227,6 +227,18 @@ def test_only_neighbouring_changes_of_one_source_merge() -> None:
     assert short == [("a", 2, "2"), ("b", 1, "1"), ("a", 0, "3"), ("a", 1, "1")]
 
 
+def test_a_list_is_what_is_kept_of_each_object_and_events_are_objects(tmp_path: Path) -> None:
+    watch = stub.lines({"type": "ADDED", "object": {"metadata": {"name": "b", "resourceVersion": "2"}}}, then="hang")
+    with stub.StubApi(page("a", token="more"), page("c"), watch) as api:
+        kube = stub.connect(tmp_path, api.url)
+        reflector = listwatch.Reflector(kube, calls.pods(), QUICK, keep=lambda pod: pod.metadata.name.upper())
+        listed, changed = islice(reflector.batches(), 2)
+    assert isinstance(listed, listwatch.Listed)
+    assert list[object](listed.items) == ["A", "C"]
+    assert isinstance(changed, listwatch.Changed)
+    assert [event.object.metadata.name for event in changed.events] == ["b"]
+
+
 def test_whole_objects_keep_every_field(tmp_path: Path) -> None:
     whole = {"metadata": {"name": "b", "resourceVersion": "2"}, "spec": {"volumes": [1]}}
     watch = stub.lines({"type": "ADDED", "object": whole}, then="hang")
