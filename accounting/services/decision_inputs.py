@@ -109,16 +109,17 @@ class Source(Protocol):
 class Pieces(dict[str, bytes]):
     """Pieces by digest, packed."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.size_bytes = 0
+
     def put(self, raw: bytes) -> str:
         """The piece's digest."""
         digest = digest_of(raw)
         if digest not in self:
-            self[digest] = packed(raw)
+            self[digest] = body = packed(raw)
+            self.size_bytes += len(body)
         return digest
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(map(len, self.values()))
 
 
 def digest_of(raw: bytes) -> str:
