@@ -23,6 +23,7 @@ from accounting.selectors import burndown
 from accounting.selectors.budgets import Standing
 from accounting.services import attempts, budgets
 from accounting.services.budgets import Plan
+from hami_platform.domain.budgets import Period
 from hami_platform.domain.quota import Selector
 
 PLAN: Final = ("device_hours", "amount", "currency", "period", "first_day", "last_day")
@@ -85,12 +86,12 @@ class BudgetShape(drf.ModelSerializer[Budget]):
     @extend_schema_field(drf.DateTimeField())
     def get_since(self, row: Budget) -> Any:
         """Of the period that runs."""
-        return selectors.period_now(row).since
+        return self._period(row).since
 
     @extend_schema_field(drf.DateTimeField())
     def get_until(self, row: Budget) -> Any:
         """Of the period that runs."""
-        return selectors.period_now(row).until
+        return self._period(row).until
 
     @extend_schema_field(drf.DateTimeField(allow_null=True))
     def get_summed_at(self, row: Budget) -> Any:
@@ -111,6 +112,10 @@ class BudgetShape(drf.ModelSerializer[Budget]):
     def get_burns(self, row: Budget) -> Any:
         """Device hours, then money."""
         return [selectors.plain(burn) for burn in getattr(self._of(row), "burns", ())]
+
+    def _period(self, row: Budget) -> Period:
+        standing = self._of(row)
+        return standing.period if standing else selectors.period_now(row)
 
     def _of(self, row: Budget) -> Standing | None:
         """None: it was just written, under the ledger's lock, where nobody sums up."""

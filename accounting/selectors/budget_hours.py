@@ -152,7 +152,7 @@ def _known(stamp: datetime | None, fresh_s: int, edges: tuple[datetime, ...], un
     return _kept(ledger.cluster_id(), age, edges, until)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def _kept(_cluster: int, _age: object, edges: tuple[datetime, ...], until: datetime | None) -> Pieces:
     return _sums(edges, until)
 

@@ -127,7 +127,7 @@ def _hours(names: frozenset[str], period: Period, stamp: datetime | None) -> Sum
     return _kept(ledger.cluster_id(), stamp, names, period)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=8)
 def _kept(_cluster: int, _stamp: datetime, names: frozenset[str], period: Period) -> Sums:
     return _read(names, period)
 

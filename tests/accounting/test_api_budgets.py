@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounting import models
 from accounting.models import Budget, Journal
@@ -42,6 +44,22 @@ def test_a_budget_is_shown_as_it_stands(root: Any) -> None:
     assert (money["used_cents"], money["limit"]) == (24400, 1000)
     assert hours["forecast"]["middle"] == pytest.approx(said["device_hours"].end.middle)  # type: ignore[union-attr]
     assert row["burns"] == root.get(url("budget", row["id"])).json()["burns"]
+
+
+def test_a_long_list_takes_no_more_statements_than_a_short_one(root: Any) -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            root.get(url("budgets"))
+        return len(caught)
+
+    for n in range(2):
+        budget(name=f"b{n}")
+    statements()
+    short = statements()
+    for n in range(2, 12):
+        budget(name=f"b{n}")
+    statements()
+    assert statements() == short
 
 
 def test_budgets_are_filtered_ordered_and_given_as_csv(root: Any) -> None:
