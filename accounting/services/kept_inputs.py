@@ -25,6 +25,8 @@ K = TypeVar("K")
 PART: Final = 4
 """One process keeps at most this part of the budget in one hour, so that a burst does not drive out all before it."""
 AT_ONCE: Final = 500
+INSERTED: Final = 100
+"""Few, so that decisions get the interpreter between two statements when an hour begins."""
 MIB: Final = 1024 * 1024
 ROW_BYTES: Final = 150
 """What PostgreSQL 15 needs beside the body of a piece, indexes included; measured."""
@@ -95,7 +97,7 @@ class Keeper(Generic[K]):
         rows = [InputPiece(hour_id=kept.hour, digest=digest, body=body) for digest, body in kept.pieces.items()]
         if not rows:
             return
-        InputPiece.objects.bulk_create(rows, batch_size=AT_ONCE, ignore_conflicts=True)
+        InputPiece.objects.bulk_create(rows, batch_size=INSERTED, ignore_conflicts=True)
         size = _size_bytes(kept.pieces)
         if not InputHour.objects.filter(pk=kept.hour).update(size_bytes=F("size_bytes") + size):
             raise LookupError(f"the kept hour {kept.hour} is gone")  # the database was replaced

@@ -77,7 +77,7 @@ class Ledger:
         self._ask("quota_set", namespace=namespace, mode=mode, limits=limits)
 
     def traces(self, namespace: str, name: str) -> list[dict[str, Any]]:
-        """Stored decisions about a pod: verdict, reason, summary."""
+        """Stored decisions of `/filter` about a pod: verdict, reason, summary."""
         rows: list[dict[str, Any]] = self._ask("traces", namespace=namespace, name=name)
         return rows
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from accounting import ledger, live_view
 from accounting.models import Finding, NodeLock, Pod, Refusal, Trace
-from accounting.services import namespaces, quotas
+from accounting.services import asked, namespaces, quotas
 from accounting.services.device_config import device_config
 from hami_platform.domain import quota
 from hami_platform.domain.rows import PodRow
@@ -82,8 +82,10 @@ def quota_set(namespace: str, mode: str | None, limits: dict[str, int | None]) -
 
 
 def traces(namespace: str, name: str) -> list[Row]:
-    """Stored decisions about a pod, newest first."""
-    found = Trace.objects.filter(cluster=ledger.cluster_id(), namespace=namespace, pod_name=name)
+    """Stored decisions of `/filter` about a pod, newest first."""
+    found = Trace.objects.filter(
+        cluster=ledger.cluster_id(), namespace=namespace, pod_name=name, verdict__in=asked.ASKED
+    )
     return list(found.values("verdict", "reason", "summary", "times"))  # type: ignore[arg-type]
 
 
