@@ -8,6 +8,8 @@ from decimal import Decimal
 OWNERS = 5
 """Of each namespace."""
 DAYS = 30
+PART = 250
+"""Rows in one transaction: on a busy machine more take longer than a transaction may."""
 PLANNED = 50
 """Namespaces with a budget."""
 
@@ -35,31 +37,28 @@ def past_fill() -> None:
     )  # fmt: skip
     registrations.registrations_check()
     shares = Share.objects.values_list("pod__uid", "pod__namespace", "pod__node", "uuid", "memory_mib", "pod__name")
-    with ledger.transaction(cause="fill") as entry:
-        UsageInterval.objects.bulk_create(
-            (
-                UsageInterval(
-                    cluster_id=cluster, pod_uid=pod, namespace=namespace, pod_name=name, node=node, vendor="NVIDIA",
-                    uuid=uuid, model="NVIDIA A100", slots=1, memory_mib=memory_mib, core_percent=10,
-                    started_at=entry.at - timedelta(hours=2),
-                )
-                for pod, namespace, node, uuid, memory_mib, name in shares
-            ),
-            batch_size=1000,
-        )  # fmt: skip
+    intervals = [
+        UsageInterval(
+            cluster_id=cluster, pod_uid=pod, namespace=namespace, pod_name=name, node=node, vendor="NVIDIA",
+            uuid=uuid, model="NVIDIA A100", slots=1, memory_mib=memory_mib, core_percent=10,
+            started_at=now - timedelta(hours=2),
+        )
+        for pod, namespace, node, uuid, memory_mib, name in shares
+    ]  # fmt: skip
+    for start in range(0, len(intervals), PART):
+        with ledger.transaction(cause="fill"):
+            UsageInterval.objects.bulk_create(intervals[start : start + PART])
     slot = measurements.slot_of(now)
-    Measurement.objects.bulk_create(
-        (
-            Measurement(
-                cluster_id=cluster, slot=slot - timedelta(minutes=10 * n), at=slot, node=node, uuid=uuid, pod_uid=pod,
-                container="main", memory_used_mib=100, memory_peak_mib=100, core_used_percent=0,
-            )
-            for n in range(6)
-            for pod, _, node, uuid, _, _ in shares
-        ),
-        batch_size=1000,
-        ignore_conflicts=True,
-    )  # fmt: skip
+    measured = [
+        Measurement(
+            cluster_id=cluster, slot=slot - timedelta(minutes=10 * n), at=slot, node=node, uuid=uuid, pod_uid=pod,
+            container="main", memory_used_mib=100, memory_peak_mib=100, core_used_percent=0,
+        )
+        for n in range(6)
+        for pod, _, node, uuid, _, _ in shares
+    ]  # fmt: skip
+    for start in range(0, len(measured), PART):
+        Measurement.objects.bulk_create(measured[start : start + PART], ignore_conflicts=True)
     with flights.single_flight(rollups.JOB, holder="fill", ttl_s=600):
         rollups.hours_rollup()
     for name in sorted(view.namespaces)[:PLANNED]:
