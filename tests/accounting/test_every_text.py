@@ -40,7 +40,7 @@ NAMES = {
 }  # fmt: skip
 """Of products, protocols, units and parts of Kubernetes."""
 DATA = {
-    "root", "ann", "eve", "kay", "train", "shop", "till", "gone", "next", "big", "slice", "labs", "spare", "edge",
+    "root", "ann", "eve", "kay", "train", "shop", "till", "gone", "next", "big", "slice", "labs", "spare", "desk", "edge",
     "nlp", "default", "main", "load", "incarnation", "clock", "sqlite", "pod", "node", "quota", "mig", "test", "member",
     "Search", "True", "False", "None",
 }  # fmt: skip

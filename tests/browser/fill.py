@@ -40,6 +40,8 @@ def everything() -> None:
     tenants.tenant_save(name="spare", **WHY)
     namespaces.namespace_save(name="edge", tenant="spare", **WHY)
     quotas.quota_set(tenant="spare", limits=Limits(devices=8), **WHY)
+    tenants.tenant_save(name="desk", **WHY)  # whose limits two people change at once
+    quotas.quota_set(tenant="desk", limits=Limits(devices=6), **WHY)
     for person in ("ann", "kay"):
         people.role_grant(role="member", user=person, namespace="nlp", **WHY)
     rows.pod("train", shares=[Given(memory_mib=8192), Given(memory_mib=12000, kind="init", container="load")])
