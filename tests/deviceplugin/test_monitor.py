@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from deviceplugin import VERSION, board, checkpoint, inventory, monitor, monitor_metrics, monitor_samples, region_files
-from deviceplugin.monitor_use import CardUse, Condition, Picture
+from deviceplugin import board, checkpoint, inventory, monitor, monitor_metrics, monitor_samples, region_files
+from deviceplugin.monitor_use import CardUse, Picture
 from deviceplugin.region_layout import TRANSITIONAL, V0, V1, Layout
 from hami_platform import metrics
 from hami_platform.kube import objects
@@ -135,27 +135,6 @@ def test_the_cards_own_figures_stand_beside_them(tmp_path: Path) -> None:
         f'hami_host_gpu_utilization_ratio{{{device},node="n1",zone="vGPU"}} 37',
         f'hami_host_gpu_memory_controller_utilization_ratio{{{device},zone="vGPU"}} 12',
     ]
-
-
-def test_how_a_card_is_stands_beside_them_as_far_as_its_driver_tells() -> None:
-    how = Condition(71, 90, 301, 400, ("power_cap",))
-    picture = Picture(cards=(CardUse(GPU_A, 0, "NVIDIA A10", condition=how), CardUse(GPU_B, 1, "NVIDIA A10")))
-    shown = monitor_metrics.MonitorCollector(NODE, lambda: picture, legacy=False)
-    ours = [one for one in shown.collect() if one.name.startswith("hami_platform_card_")]
-    found = {family.name: [(one.labels["device_uuid"], one.value) for one in family.samples] for family in ours}
-    assert found == {
-        "hami_platform_card_temperature_celsius": [(GPU_A, 71)],
-        "hami_platform_card_power_watts": [(GPU_A, 301)],
-        "hami_platform_card_power_limit_watts": [(GPU_A, 400)],
-        "hami_platform_card_slowed": [(GPU_A, 1)],
-    }
-
-
-def test_what_runs_here_is_told_without_a_zone() -> None:
-    shown = monitor_metrics.MonitorCollector(NODE, Picture, legacy=False)
-    (build,) = [family.samples[0] for family in shown.collect() if family.name == "hami_build_info"]
-    assert (build.labels["version"], build.value) == (VERSION, 1)
-    assert set(build.labels) == {"version", "revision", "build_date", "go_version", "compiler", "platform"}
 
 
 def test_the_older_names_stand_beside_them_when_asked_for(tmp_path: Path) -> None:
