@@ -47,7 +47,7 @@ class Ranking:
     __slots__ = ("hopeless", "judged", "members", "order")
 
     def __init__(self) -> None:
-        self.judged: Table[str, float] = Table()
+        self.judged: Mapping[str, float] = {}
         self.members: frozenset[str] = frozenset()
         self.order: list[tuple[float, str]] = []
         self.hopeless: frozenset[str] = frozenset()
@@ -55,12 +55,15 @@ class Ranking:
     def updated(self, known: Mapping[str, NodeState], names: Iterable[str], judge: Judge) -> Ranking:
         """The ranking with these nodes judged as they are now; those that are not known are left out."""
         verdicts = {name: _verdict(known.get(name), judge) for name in names}
+        if not self.members:
+            return _first(verdicts)
         before = {name: self.judged.get(name) for name in verdicts}
         news = {name: verdict for name, verdict in verdicts.items() if before[name] != verdict}
         if not news:
             return self
         found = Ranking()
-        found.judged = self.judged.replaced(news)
+        judged = self.judged if isinstance(self.judged, Table) else Table(self.judged)
+        found.judged = judged.replaced(news)
         joined_or_left = any(before[name] is None or verdict is None for name, verdict in news.items())
         found.members = frozenset(found.judged) if joined_or_left else self.members
         found.order = self._reordered(before, news)
@@ -86,6 +89,16 @@ class Ranking:
             for item in fresh:
                 bisect.insort(order, item)
         return order
+
+
+def _first(verdicts: Mapping[str, float | None]) -> Ranking:
+    """The ranking of nodes that are judged for the first time; often the only time: nothing is made ready for more."""
+    found = Ranking()
+    found.judged = judged = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    found.members = frozenset(judged)
+    found.order = sorted((verdict, name) for name, verdict in judged.items() if verdict != HOPELESS)
+    found.hopeless = frozenset(name for name, verdict in judged.items() if verdict == HOPELESS)
+    return found
 
 
 def _verdict(node: NodeState | None, judge: Judge) -> float | None:
