@@ -16,6 +16,7 @@ from django.core.management import call_command
 from accounting.models import Journal
 from accounting.services import doctor, doctor_cluster
 from accounting.services.device_config import device_config
+from hami_platform import env
 from hami_platform.kube import api as ports
 from tests.accounting import flow, kube_objects, simulated
 
@@ -100,6 +101,14 @@ def test_each_check(name: str, read: dict[str, Any], verdict: str, text: str) ->
     found = getattr(doctor_cluster, name)(facts(**read))
     assert (found[0], text in str(found[1])) == (verdict, True), found
     assert found[2] or verdict != "bad", "a red line says what mends it"
+
+
+def test_a_workers_account_need_not_watch() -> None:
+    """Its own rights list; another process's account that may not watch is worth a look."""
+    read = facts(allowed={"list pods": True, "watch pods": False})
+    with env.override(role="worker"):
+        assert doctor_cluster.rights(read)[0] == "good"
+    assert doctor_cluster.rights(read)[0] == "odd"
 
 
 class Recorded:
