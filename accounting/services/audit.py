@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from accounting import ledger, live_view
 from accounting.models import Finding
-from accounting.services import findings, reconcile, seen, wire_texts
+from accounting.services import findings, reconcile, wire_texts
 from accounting.services.seen import PodSeen
 from hami_platform.domain import lifecycle
 from hami_platform.domain.devices import DeviceKey, Held
@@ -19,7 +19,6 @@ from hami_platform.domain.rows import HOLDS_BY_STATUS, HOLDS_PEAK, PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
 from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
-from hami_platform.kube import calls
 
 DRIFT = "drift-"
 """Begins the kind of each finding about a difference."""
@@ -76,7 +75,7 @@ def audit_run(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
 def differences(api: ports.Api, *, config: DeviceConfig) -> list[Difference]:
     """What differs, rows that changed while the list was read left out. Also compares the View with a fresh load."""
     before = live_view.live().refresh()
-    pods = {one.uid: one for one in (seen.from_object(pod, config) for pod in reconcile.listed(api, calls.pods()))}
+    pods = {one.uid: one for one in reconcile.pods_shown(api, config=config)}
     after = live_view.live().refresh()
     steady = [row for row in before.pods.values() if row.uid and after.pods.get(row.id) is row]
     found = [diff for row in steady if (diff := _compare(row, pods.get(row.uid), config)) is not None]

@@ -28,6 +28,7 @@ from accounting.services import (
     seen,
 )
 from accounting.services.node_seen import NodeSeen
+from accounting.services.seen import PodSeen
 from hami_platform import env, logs
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.vendors.base import DeviceConfig
@@ -56,7 +57,7 @@ def listed(api: ports.Api, listing: calls.Listing[Any]) -> list[Mapping[str, Any
 def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = None) -> int:
     """Compare every pod; the number of rows that changed. What a watcher should have told is found (`drift`)."""
     before = live_view.live().refresh()
-    found = _pods_listed.of(api, calls.pods(), config)
+    found = pods_shown(api, config=config)
     behind = drift.lasting(before, found)
     changed = observe.pods_observe(found, config=config, fence=fence)
     changed += missing_release(api, before, {one.uid for one in found}, fence=fence)
@@ -65,6 +66,11 @@ def pods_reconcile(api: ports.Api, *, config: DeviceConfig, fence: int | None = 
     if behind:
         drift.tell(behind, kept=drift.compare(live_view.live().refresh(), found))
     return changed
+
+
+def pods_shown(api: ports.Api, *, config: DeviceConfig) -> list[PodSeen]:
+    """Every pod, from one consistent list. Raises kube errors."""
+    return _pods_listed.of(api, calls.pods(), config)
 
 
 _pods_listed = listings.Listings(seen.from_object)
