@@ -36,16 +36,17 @@ def wasted(request: HttpRequest) -> HttpResponse:
     by = request.GET.get("by", "") if request.GET.get("by") in BY else "tenant" if reach.everything else "namespace"
     scope = usage.scope_of(request, view, reach)
     if request.GET.get("format") == "csv":
-        return _file(view, by, window, lines(view, reach, window, by, scope) or [])
+        return _file(view, by, window, _found(view, reach, window, by, scope)[0] or [])
 
     def content() -> dict[str, Any]:
-        found = lines(view, reach, window, by, scope)
+        found, simulated = _found(view, reach, window, by, scope)
         return usage.choices(request, by, window, scope, BY) | {
             "lines": (found or [])[:SHOWN],
             "count": len(found or []),
             "too_many": found is None,
             "sums": totals(found or []),
             "problem": problem,
+            "simulated": simulated,
             "summed_at": usage_report.summed_at(),
         }
 
@@ -57,12 +58,14 @@ def wasted(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def lines(view: View, reach: access.Reach, window: Window, by: str, scope: Scope) -> list[Line] | list[PodWaste] | None:
-    """Who wasted what, the most first. None: too many pods to look at."""
+def _found(
+    view: View, reach: access.Reach, window: Window, by: str, scope: Scope
+) -> tuple[list[Line] | list[PodWaste] | None, bool]:
+    """(who wasted what, the most first, or None for too many pods to look at; whether some of it is made up)."""
     if by == POD:
-        return waste.pods(view, reach, window, scope)
+        return waste.pods(view, reach, window, scope), False
     report = usage_report.usage_report(view, reach, window, by=by, scope=scope)
-    return sorted(report.lines, key=lambda line: (-line.unused_us, line.parts))
+    return sorted(report.lines, key=lambda line: (-line.unused_us, line.parts)), report.simulated
 
 
 def totals(found: Iterable[Line | PodWaste]) -> dict[str, Any]:

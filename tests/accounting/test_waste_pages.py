@@ -91,6 +91,13 @@ def test_without_measurements_nothing_is_called_waste_and_the_page_says_so(desk:
     assert '<td class="num">–</td>' in page
 
 
+def test_made_up_hours_are_said_to_be(desk: Client) -> None:
+    rows.namespace_row("nlp")
+    hour(past(2), "nlp", HOUR_US, simulated=True)
+    assert "are made up" in text_of(desk, "waste", by="namespace")
+    assert "are made up" not in text_of(desk, "waste", by="pod")
+
+
 def test_too_many_pods_are_said_to_be(desk: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     two_owners()
     monkeypatch.setattr(waste, "ROWS_MOST", 3)
