@@ -129,9 +129,10 @@ def told(text: str) -> str:
     return gettext(template) % given
 
 
+@functools.lru_cache(maxsize=8192)  # a heat map tells of thousands of names, which are no sentences, at each drawing
 def template_of(text: str) -> str | None:
     """The sentence that this text is, the one with the most words of its own first; None for none."""
-    return next((one for one in _BY_LENGTH if _pattern(one).fullmatch(text)), None)
+    return next((one for one, part in _BY_LENGTH if part in text and _pattern(one).fullmatch(text)), None)
 
 
 @functools.cache
@@ -145,4 +146,7 @@ def _named(value: str) -> str:
 
 
 _KNOWN: Final = frozenset(WORDS)
-_BY_LENGTH: Final = sorted(SENTENCES, key=lambda one: -len(_VALUE.sub("", one)))
+_BY_LENGTH: Final = [
+    (one, max(_VALUE.split(one)[::2], key=len)) for one in sorted(SENTENCES, key=lambda one: -len(_VALUE.sub("", one)))
+]
+"""Each sentence with the longest of its own words, which a text that has none of them need not be matched with."""
