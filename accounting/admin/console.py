@@ -90,7 +90,9 @@ class ReasonForm(forms.ModelForm):
         data = super().clean() or self.cleaned_data
         if self.refusal is not None:
             named = self.refusal.field in self.fields
-            self.add_error(self.refusal.field if named else None, told(self.refusal, named=not named, model=self._meta.model))
+            self.add_error(
+                self.refusal.field if named else None, told(self.refusal, named=not named, model=self._meta.model)
+            )
         return data
 
 

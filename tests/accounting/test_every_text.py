@@ -40,9 +40,9 @@ NAMES = {
 }  # fmt: skip
 """Of products, protocols, units and parts of Kubernetes."""
 DATA = {
-    "root", "ann", "eve", "kay", "train", "shop", "till", "gone", "next", "big", "slice", "labs", "spare", "desk", "edge",
-    "nlp", "default", "main", "load", "incarnation", "clock", "sqlite", "pod", "node", "quota", "mig", "test", "member",
-    "Search", "True", "False", "None",
+    "root", "ann", "eve", "kay", "train", "shop", "till", "gone", "next", "big", "slice", "labs", "spare", "desk",
+    "edge", "nlp", "default", "main", "load", "incarnation", "clock", "sqlite", "pod", "node", "quota", "mig", "test",
+    "member", "Search", "True", "False", "None",
 }  # fmt: skip
 """Names in the ledger that is looked at, keys of its journal, and what Django's icons say."""
 SAID = ("set up for a look", "fan is loud", "a team's year")
