@@ -27,8 +27,8 @@ class TraceShape(serializers.ModelSerializer[Trace]):
     class Meta:
         model = Trace
         fields = (
-            "id", "pod_uid", "namespace", "pod_name", "verdict", "reason", "summary", "detail", "inputs_hash", "revision",
-            "first_at", "last_at", "times",
+            "id", "pod_uid", "namespace", "pod_name", "verdict", "reason", "summary", "detail", "inputs_hash",
+            "revision", "first_at", "last_at", "times",
         )  # fmt: skip
 
 

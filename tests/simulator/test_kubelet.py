@@ -55,7 +55,8 @@ def container(name: str, gpus: int = 0, **rest: Any) -> Obj:
 
 def phase(cluster: Cluster, name: str, *wanted: str) -> Obj:
     return wait_for(
-        lambda: (found := cluster.pod(name))["status"]["phase"] in wanted and found, f"{name} to be {wanted}"  # type: ignore[arg-type, return-value]
+        lambda: (found := cluster.pod(name))["status"]["phase"] in wanted and found,
+        f"{name} to be {wanted}",  # type: ignore[arg-type, return-value]
     )
 
 
