@@ -30,8 +30,7 @@ BUSY_PERCENT: Final = 5
 STATES: Final = frozenset({"bound", "running", "releasing"})
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """What was measured at most over the time asked about. None: not measured."""
 
     core_percent: int | None
@@ -46,9 +45,8 @@ class Cost(NamedTuple):
     hour_cents: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class IdleShare:
-    """One pod's share of one device."""
+class IdleShare(NamedTuple):
+    """One pod's share of one device. A tuple, since there may be tens of thousands."""
 
     pod: PodRow
     node: str
@@ -96,10 +94,10 @@ def idle(view: View, reach: Reach, *, minutes: int = MINUTES, below: int = BUSY_
     missing = []
     for pod, device, amount in held:
         used = uses.get((pod.node, device.uuid, pod.uid)) or _alone(view, pod, device, uses)
-        if used is None or used[0] is None:
+        if used is None or used.core_percent is None:
             missing.append(pod.node)
-        elif _quiet(used[0], amount, below) and (begun := since.get((pod.uid, device.uuid))) is not None:
-            found.append(IdleShare(pod, pod.node, device, amount, Use(*used), begun, costs.of(device, amount)))
+        elif _quiet(used.core_percent, amount, below) and (begun := since.get((pod.uid, device.uuid))) is not None:
+            found.append(IdleShare(pod, pod.node, device, amount, used, begun, costs.of(device, amount)))
     found.sort(key=lambda one: (-one.cost.order, one.pod.namespace, one.pod.name))
     devices, cents = _sums(found)
     return Idle(
@@ -155,8 +153,8 @@ def _held(view: View, reach: Reach) -> Iterator[tuple[PodRow, Device, Held]]:
                 yield pod, devices[pod.node][key], amount
 
 
-_Uses = Mapping[tuple[str, str, str], tuple[int | None, int | None]]
-"""(node, device, pod; empty for the whole device) → the arguments of `Use`."""
+_Uses = Mapping[tuple[str, str, str], Use]
+"""By (node, device, pod; empty for the whole device)."""
 
 
 def _uses(start: datetime) -> _Uses:
@@ -164,15 +162,16 @@ def _uses(start: datetime) -> _Uses:
     rows = Measurement.objects.filter(cluster=ledger.cluster_id(), slot__gte=start - timedelta(minutes=10))
     keys = rows.order_by().values_list("node", "uuid", "pod_uid")
     most = keys.annotate(cores=Max("core_used_percent"), memory=Max("memory_peak_mib"))
-    return {(node, uuid, pod): (cores, memory) for node, uuid, pod, cores, memory in most}
+    return {(node, uuid, pod): Use(cores, memory) for node, uuid, pod, cores, memory in most}
 
 
-def _alone(view: View, pod: PodRow, device: Device, uses: _Uses) -> tuple[int | None, int | None] | None:
+def _alone(view: View, pod: PodRow, device: Device, uses: _Uses) -> Use | None:
     """What was measured of the whole device, where the pod is the only one on it."""
-    others = (view.pods[one] for one in view.pods_by_node.get(pod.node, ()) if one != pod.id)
-    if any(other.held.get(device.key) for other in others):
+    whole = uses.get((pod.node, device.uuid, ""))
+    if whole is None:
         return None
-    return uses.get((pod.node, device.uuid, ""))
+    others = (view.pods[one] for one in view.pods_by_node.get(pod.node, ()) if one != pod.id)
+    return None if any(other.held.get(device.key) for other in others) else whole
 
 
 def _quiet(core_percent: int, held: Held, below: int) -> bool:
