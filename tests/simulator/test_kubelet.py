@@ -54,10 +54,13 @@ def container(name: str, gpus: int = 0, **rest: Any) -> Obj:
 
 
 def phase(cluster: Cluster, name: str, *wanted: str) -> Obj:
-    return wait_for(
-        lambda: (found := cluster.pod(name))["status"]["phase"] in wanted and found,
-        f"{name} to be {wanted}",  # type: ignore[arg-type, return-value]
-    )
+    def there() -> Obj | None:
+        found: Obj = cluster.pod(name)
+        return found if found["status"]["phase"] in wanted else None
+
+    found = wait_for(there, f"{name} to be {wanted}")
+    assert found is not None
+    return found
 
 
 def states(pod: Obj, kind: str = "containerStatuses") -> dict[str, str]:
