@@ -2,7 +2,7 @@
 
 Making a statement anew costs more than running it. What can be sent at once is: PostgreSQL takes several statements in
 one message, each with a snapshot of its own, so that what follows a lock sees what was committed before it was given.
-Must not know what a row means. With `ledger`, the only module with SQL of a particular database.
+Must not know what a row means. With `ledger`, `bulk` and `lookups`, the only one with SQL of a particular database.
 """
 
 from __future__ import annotations
