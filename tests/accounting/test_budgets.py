@@ -190,7 +190,7 @@ def test_law_use_is_who_held_what_cut_at_the_period() -> None:
     slices = [TURN + n * HOUR / 4 for n in range(-24, 24)]
     stamps = itertools.count()
 
-    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(st.lists(_held.filter(lambda one: one[4] < one[5]), max_size=6))
     def law(held: list[Any]) -> None:
         with ledger.transaction(cause="test"):

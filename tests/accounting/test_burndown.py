@@ -9,6 +9,8 @@ from fractions import Fraction
 
 import pytest
 
+from accounting import ledger
+from accounting.models import UsageHour
 from accounting.selectors import burndown
 from accounting.services import namespaces, tenants
 from tests.accounting import rows
@@ -25,8 +27,11 @@ def used_up() -> None:
     tenants.tenant_save(name="labs", **WHY)
     for name in ("nlp", "cv"):
         namespaces.namespace_save(name=name, tenant="labs", **WHY)
-    for back in range(1, 24 * 10 + 1):
-        hour(past(back), "nlp", HOUR_US // 2, owner=f"Job/j{back % 2}")
+    now, kind = past(0), {"cluster_id": ledger.cluster_id(), "vendor": "NVIDIA", "model": "A10"}
+    UsageHour.objects.bulk_create(
+        UsageHour(hour=now - back * HOUR, namespace="nlp", owner=f"Job/j{back % 2}", card_us=HOUR_US // 2, **kind)
+        for back in range(1, 24 * 10 + 1)
+    )
     for back in (3, 4):
         hour(past(back), "cv", HOUR_US, model="H100")
     summed_up()
