@@ -10,6 +10,7 @@ Knows neither clocks nor rows: times are microseconds since any fixed moment, sl
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,16 +53,23 @@ def judged(card: Card, uses: Sequence[Use], readings: Readings) -> list[Judged]:
     for start, end in _steady(card, uses):
         here = [n for n, use in enumerate(uses) if use.start_us <= start and end <= use.end_us]
         total = sum((shares[n] for n in here), ZERO)
-        scale = 1 / total if total > 1 else Fraction(1)
         for n in here:
-            share, time = shares[n] * scale, end - start
-            found[n].held += share * time
-            reading = readings(n, start - start % SLOT_US)
-            if reading is None or reading.memory_mib is None or reading.core_percent is None:
-                continue
-            found[n].measured += share * time
-            found[n].unused += max(ZERO, share - used_part(card, reading)) * time
-            found[n].unbusy += share * (1 - busy_part(card, uses[n], reading)) * time
+            share = shares[n] / total if total > 1 else shares[n]
+            found[n].held += share * (end - start)
+            for reading, time in _times(readings, n, start, end).items():
+                found[n].measured += share * time
+                found[n].unused += max(ZERO, share - used_part(card, reading)) * time
+                found[n].unbusy += share * (1 - busy_part(card, uses[n], reading)) * time
+    return found
+
+
+def _times(readings: Readings, number: int, start: int, end: int) -> dict[Reading, int]:
+    """How long what was measured: slots in which the same was are taken together, since fractions are slow."""
+    found: dict[Reading, int] = defaultdict(int)
+    for slot in range(start - start % SLOT_US, end, SLOT_US):
+        reading = readings(number, slot)
+        if reading is not None and reading.memory_mib is not None and reading.core_percent is not None:
+            found[reading] += min(end, slot + SLOT_US) - max(start, slot)
     return found
 
 
@@ -82,14 +90,13 @@ def busy_part(card: Card, use: Use, reading: Reading) -> Fraction:
 
 
 def _steady(card: Card, uses: Sequence[Use]) -> Iterator[tuple[int, int]]:
-    """The stretches of the card's time, none over the end of a slot, in which its holders stay the same; from the first
-    use on, until the last ends."""
-    if card.end_us <= card.start_us or not uses:
+    """The stretches of the card's time in which its holders stay the same; from the first use on, until the last
+    ends."""
+    if not uses:
         return
-    edges = {at for use in uses for at in (use.start_us, use.end_us) if card.start_us < at < card.end_us}
     begin = max(card.start_us, min(use.start_us for use in uses))
     until = min(card.end_us, max(use.end_us for use in uses))
     if until <= begin:
         return
-    edges |= {begin, until} | set(range(begin - begin % SLOT_US + SLOT_US, until, SLOT_US))
-    yield from itertools.pairwise(sorted(at for at in edges if begin <= at <= until))
+    edges = {at for use in uses for at in (use.start_us, use.end_us) if begin < at < until}
+    yield from itertools.pairwise(sorted(edges | {begin, until}))
