@@ -1,7 +1,7 @@
 """The ledger transaction: one writer at a time, in an order that everybody can follow.
 
 `transaction()` takes the cluster's Clock, gives out the database's time, and appends the Journal. It must not know
-what services write. With `statements`, the only module with SQL of a particular database.
+what services write. With `statements`, `bulk` and `lookups`, the only module with SQL of a particular database.
 """
 
 from __future__ import annotations
