@@ -211,7 +211,6 @@ def test_admin_obeys_the_policy_too(opened: Opener, path: str) -> None:
     expect(page.locator("#content")).to_be_visible()
 
 
-@pytest.mark.timeout(600)  # a site of its own: tables, files, a start
 def test_collected_static_files_serve_the_console(tmp_path: pathlib.Path, browser: Browser) -> None:
     with site_in(tmp_path, collected=True) as site:
         context = browser.new_context()
