@@ -20,7 +20,7 @@ from accounting.models import Measurement, Node, UsageInterval
 from accounting.selectors import measured, usage_report
 from accounting.selectors.access import Reach
 from hami_platform.domain import cost, prices
-from hami_platform.domain.devices import Device, DeviceKey, Held
+from hami_platform.domain.devices import Device, Held
 from hami_platform.domain.rows import PodRow
 from hami_platform.domain.view import View
 
@@ -142,15 +142,17 @@ def _sums(found: Iterable[IdleShare]) -> tuple[Fraction, dict[str, int]]:
 
 
 def _held(view: View, reach: Reach) -> Iterator[tuple[PodRow, Device, Held]]:
-    devices: dict[str, dict[DeviceKey, Device]] = {}
-    for pod in view.pods.values():
-        if pod.state not in STATES or not pod.node or not reach.sees(pod.namespace) or pod.node not in view.nodes:
-            continue
-        if pod.node not in devices:
-            devices[pod.node] = {one.key: one for one in view.nodes[pod.node].devices}
-        for key, amount in pod.held.items():
-            if amount and key in devices[pod.node]:
-                yield pod, devices[pod.node][key], amount
+    """Node by node, since thousands of pods share what a node says of its devices."""
+    seen = {name for name in view.namespaces if reach.sees(name)}
+    for node, ids in view.pods_by_node.items():
+        row = view.nodes.get(node)
+        devices = {one.key: one for one in row.devices} if row is not None else {}
+        for pod in map(view.pods.__getitem__, ids):
+            if pod.state not in STATES or not (pod.namespace in seen or reach.sees(pod.namespace)):
+                continue
+            for key, amount in pod.held.items():
+                if amount and key in devices:
+                    yield pod, devices[key], amount
 
 
 _Uses = Mapping[tuple[str, str, str], Use]
