@@ -154,6 +154,7 @@ def strings(file: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 ABOUT_ONE_VENDOR = {
+    "accounting/selectors/readings.py": "the agent reads NVIDIA's devices only",
     "accounting/services/refits.py": "what it serves is a call of NVIDIA's plugin only",
     "accounting/services/scenarios.py": "what a question without a vendor is about",
     "accounting/services/simulations.py": "what a question without a vendor is about",
