@@ -15,7 +15,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.contrib.auth.models import Group
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import DisallowedHost, PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -83,7 +83,10 @@ def passkeys(request: HttpRequest) -> dict[str, str]:
 
     Source: WebAuthn Level 2, 5.1.2 and 5.4.2: a secure context, and a relying party whose name is a domain.
     """
-    asked = urlsplit(f"//{request.get_host()}")
+    try:
+        asked = urlsplit(f"//{request.get_host()}")
+    except DisallowedHost:  # the page says that something is wrong, and has no sign-in on it
+        return {"passkeys_refused": "address", "localhost": ""}
     host, port = asked.hostname or "", f":{asked.port}" if asked.port else ""
     address = _address(host)
     local = ""

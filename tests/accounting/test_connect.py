@@ -202,7 +202,7 @@ def test_a_result_is_told_in_the_readers_language(desk: Client, monkeypatch: pyt
     assert "registered without a device: n1, n2, n3 and 1 234 more" in page(desk)
     with translation.override("zh-hans"):
         shown = desk.get(reverse("console:connect"), headers={"accept-language": "zh-hans"}).content.decode()
-    assert "已注册但没有设备：n1, n2, n3 等另外 1\u202f234 个" in shown
+    assert "已登记但没有设备：n1, n2, n3 等另外 1\u202f234 个" in shown
 
 
 @pytest.mark.parametrize("said", ["as it is", phrase("no node has one yet"), phrase("%(a)s", a=phrase("%(n)s", n=3))])

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
 from accounting import ledger
 from accounting.models import AccessRecord, User
+from hami_platform import signin
 from tests.hami_platform.soft_key import SoftKey
 
 pytestmark = pytest.mark.django_db
@@ -215,3 +216,7 @@ def test_the_pages_are_in_both_languages(page: str) -> None:
     headings = [re.findall(r"<h1>(.*?)</h1>", text)[0] for text in texts]
     assert headings[0].isascii()
     assert not headings[1].isascii()
+
+
+def test_a_page_without_a_usable_host_name_is_answered_all_the_same(rf: RequestFactory) -> None:
+    assert signin.passkeys(rf.get("/", HTTP_HOST=""))["passkeys_refused"] == "address"

@@ -36,6 +36,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.django_db  # a closed answer gives the connections of tests before it back
 @pytest.mark.usefixtures("no_collector")
 def test_an_answered_call_needs_no_garbage_collector() -> None:
     response = Answers.as_view()(RequestFactory().post("/", b"x", content_type="application/json"))
