@@ -114,6 +114,10 @@ def loaded(scenario: Path) -> Iterator[None]:
     """Within: pynvml of this process uses the stub with this scenario."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SCENARIO, str(scenario))
-        patch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(build() / "libnvidia-ml.so.1")))
+        library = pynvml.CDLL(str(build() / "libnvidia-ml.so.1"))
+        patch.setattr(pynvml, "nvmlLib", library)
         patch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        yield
+        try:
+            yield
+        finally:
+            library.stubForgetEventSets()  # of inventories that are not closed: the library has room for 64
