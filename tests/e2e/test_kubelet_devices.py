@@ -128,7 +128,7 @@ def test_a_card_that_is_lost_is_offered_again_when_it_answers(node: GpuNode, pla
     eventually("nothing fits", lambda: team.condition("patient").get("reason") == "Unschedulable", within_s=60)
     node.show_cards(*MIG)
     assert environment(node, team, "patient")["NVIDIA_VISIBLE_DEVICES"].startswith("MIG-")
-    assert offered(platform) == SHARES
+    eventually("the kubelet says so of its node, too", lambda: offered(platform) == SHARES, within_s=60)
     team.delete("patient")
 
 
