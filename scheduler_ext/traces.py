@@ -155,12 +155,13 @@ class Hopeless:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[float, bool]] = {}
+        self._inventory = ever.Inventory()
 
     def never_fits(self, namespace: str, decision: place.Decision) -> bool:
         """Whether the decision's pod fits nowhere as devices are registered and limits set, whoever holds what."""
         question = decision.question
         limits = tuple(rule for rule, _ in question.headroom.rules)
-        key = (namespace, question.request, limits, ever.inventory(question.nodes, question.request))
+        key = (namespace, question.request, limits, self._inventory.of(question.nodes, question.request))
         kept = self._known.get(key)
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]

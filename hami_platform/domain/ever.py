@@ -87,11 +87,40 @@ def emptied_decision(decision: place.Decision, names: Iterable[str]) -> place.De
     )
 
 
-def inventory(known: Mapping[str, nodes.NodeState], request: PodRequest) -> frozenset[object]:
-    """What there is for such requests, to be compared with what there is at another time."""
-    if request.constraints.names_uuids:
-        return frozenset(state.device.key for node in known.values() for state in node.devices)
-    return frozenset(_distinct(list(_kinds_by_name(known).values())))
+class Inventory:
+    """What there is, followed from one state of the nodes to the next: whoever looks at older states than decisions do
+    finds nothing kept with them, and would look at every device each time. For one thread."""
+
+    def __init__(self) -> None:
+        self._seen: states.States | None = None
+        self._kinds: dict[str, object] = {}
+        self._same: dict[object, object] = {}
+
+    def of(self, known: Mapping[str, nodes.NodeState], request: PodRequest) -> frozenset[object]:
+        """What there is for such requests, to be compared with what there is at another time."""
+        if request.constraints.names_uuids:
+            return frozenset(state.device.key for node in known.values() for state in node.devices)
+        if not isinstance(known, states.States):
+            return frozenset(_kinds_by_name(known).values())
+        for name in self._stale(known):
+            self._kinds.pop(name, None)
+            if name in known:
+                kind = _Kind(known[name])
+                self._kinds[name] = self._same.setdefault(kind, kind)
+        self._seen = known
+        return frozenset(_distinct(list(self._kinds.values())))
+
+    def _stale(self, known: states.States) -> frozenset[str]:
+        """Names whose kinds may be others than is remembered. Batches come in any order: an older state is followed,
+        too."""
+        changed = None
+        if self._seen is not None:
+            changed = known.changed_since(self._seen)
+            changed = self._seen.changed_since(known) if changed is None else changed
+        if changed is not None:
+            return changed
+        self._kinds, self._same = {}, {}
+        return frozenset(known)
 
 
 def _kinds(known: Mapping[str, nodes.NodeState], request: PodRequest) -> Mapping[str, object]:
