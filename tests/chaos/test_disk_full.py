@@ -22,15 +22,20 @@ pytestmark = [pytest.mark.only("sqlite"), pytest.mark.ledger]
 @contextmanager
 def no_room() -> Iterator[None]:
     """This thread's connection can make the file no larger; what free space it has is used up."""
+    ((pages,),) = told("PRAGMA page_count")
+    told(f"PRAGMA max_page_count = {pages}")
+    try:
+        yield
+    finally:
+        told("PRAGMA max_page_count = 1000000000")
+
+
+def told(pragma: str) -> list[tuple[int]]:
+    """What SQLite answers, read to its end: an unfinished statement keeps its snapshot, upon which nothing can be written
+    any more once another thread has written."""
     with connection.cursor() as cursor:
-        # Read to its end: an unfinished statement keeps its snapshot, upon which nothing can be written any more once
-        # another thread has written.
-        ((pages,),) = cursor.execute("PRAGMA page_count").fetchall()
-        cursor.execute(f"PRAGMA max_page_count = {pages}")
-        try:
-            yield
-        finally:
-            cursor.execute("PRAGMA max_page_count = 1000000000")
+        answer: list[tuple[int]] = cursor.execute(pragma).fetchall()
+        return answer
 
 
 def fill_up(world: World) -> int:

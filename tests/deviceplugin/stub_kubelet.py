@@ -66,8 +66,8 @@ class StubKubelet(rpc.RegistrationServicer):
         options = self.plugin.GetDevicePluginOptions(pb.Empty(), timeout=5)
         self._note(lambda: (self.requests.append(request), self.options.append(options)))
         thread = threading.Thread(target=self._watch, args=(self.plugin,), daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)  # whoever hangs up joins those in the list
         return pb.Empty()
 
     def allocate(self, *ids: Sequence[str]) -> pb.AllocateResponse:
