@@ -31,8 +31,8 @@ def no_room() -> Iterator[None]:
 
 
 def told(pragma: str) -> list[tuple[int]]:
-    """What SQLite answers, read to its end: an unfinished statement keeps its snapshot, upon which nothing can be written
-    any more once another thread has written."""
+    """What SQLite answers, read to its end: an unfinished statement keeps its snapshot, upon which nothing can be
+    written any more once another thread has written."""
     with connection.cursor() as cursor:
         answer: list[tuple[int]] = cursor.execute(pragma).fetchall()
         return answer
