@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounting", "0014_names_in_two_languages"),
+        ("accounting", "0013_budgets"),
     ]
 
     operations = [
