@@ -13,14 +13,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
 from accounting import ledger
-from accounting.models import Budget, Namespace, Tenant
+from accounting.models import Budget, Tenant
+from accounting.pages.rule_form import RuleForm, namespace_named
 from accounting.pages.shell import console, frame, view_now
 from accounting.selectors import access, freshness
 from accounting.selectors import budgets as selectors
-from accounting.services import budgets, namespaces
+from accounting.services import budgets
 from accounting.services.budgets import Plan
 from accounting.services.errors import InvalidInput, Outdated
-from hami_platform.domain.quota import Selector
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -33,7 +33,7 @@ def _day(label: StrOrPromise, help_text: StrOrPromise = "") -> forms.DateField:
     return forms.DateField(label=label, required=False, widget=widget, help_text=help_text)
 
 
-class BudgetForm(forms.Form):
+class BudgetForm(RuleForm):
     """What one namespace or tenant plans. Empty is nothing of that kind, 0 is nothing at all."""
 
     name = forms.SlugField(label=lazy("Name"), max_length=63, initial="default")
@@ -56,29 +56,13 @@ class BudgetForm(forms.Form):
     period = forms.ChoiceField(label=lazy("Period"), choices=Budget.Period.choices)
     first_day = _day(lazy("First day"), lazy("Only for once; UTC."))
     last_day = _day(lazy("Last day"), lazy("Included."))
-    vendor = forms.CharField(
-        label=lazy("Vendor"), max_length=32, required=False, help_text=lazy("Count only this vendor's devices.")
-    )
-    model_pattern = forms.CharField(
-        label=lazy("Model pattern"), max_length=128, required=False, help_text=lazy("For example *A100*.")
-    )
-    reason = forms.CharField(
-        label=lazy("Reason"),
-        max_length=2000,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=lazy("Kept in the history."),
-    )
-    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    field_order = ("name", *PLAN)
 
     @property
     def plan(self) -> Plan:
         """What was entered."""
         return Plan(**{name: self.cleaned_data[name] for name in PLAN})
-
-    def on_top_of(self, row: Budget) -> None:
-        """After a refusal since somebody else had saved: another save is on top of what is there now."""
-        stored = Budget.objects.filter(pk=row.pk).values_list("version", flat=True).first()
-        self.data = {**dict(self.data.items()), "version": str(stored or 0)}
 
 
 @console
@@ -94,23 +78,14 @@ def budget_edit(request: HttpRequest, budget_id: int) -> HttpResponse:
 def budget_new(request: HttpRequest) -> HttpResponse:
     """Set a budget of what `scope=tenant:NAME` or `scope=namespace:NAME` names."""
     kind, _colon, name = request.GET.get("scope", "").partition(":")
-    ours = {"cluster": ledger.cluster_id(), "name": name}
     row = Budget(cluster_id=ledger.cluster_id(), version=0)
     if kind == "namespace" and access.reach_for(request).sees(name):
-        row.namespace = Namespace.objects.filter(**ours).first() or _unseen(name)
+        row.namespace = namespace_named(name)
     elif kind == "tenant":
-        row.tenant = Tenant.objects.filter(**ours).first()
+        row.tenant = Tenant.objects.filter(cluster=ledger.cluster_id(), name=name).first()
     if row.namespace is None and row.tenant is None:
         raise Http404("name a namespace or a tenant")
     return _edited(request, row)
-
-
-def _unseen(name: str) -> Namespace:
-    """A namespace without a row yet. Raises Http404 for what is no name of one."""
-    try:
-        return Namespace(cluster_id=ledger.cluster_id(), name=namespaces.name_checked(Namespace(), name))
-    except InvalidInput as refusal:
-        raise Http404(str(refusal)) from refusal
 
 
 def _edited(request: HttpRequest, row: Budget) -> HttpResponse:
@@ -124,7 +99,7 @@ def _edited(request: HttpRequest, row: Budget) -> HttpResponse:
             return _removed(request, form, row) if "remove" in request.POST and row.pk else _saved(request, form, row)
         except Outdated as refusal:
             form.add_error(None, refusal.told(_))
-            form.on_top_of(row)
+            form.on_top_of(Budget.objects.filter(pk=row.pk).values_list("version", flat=True).first())
         except InvalidInput as refusal:
             form.add_error(refusal.field if refusal.field in form.fields else None, refusal.told(_))
     context = {"form": form, "row": row, "title": str(row), "reach": access.reach_for(request)}
@@ -139,7 +114,7 @@ def _saved(request: HttpRequest, form: BudgetForm, row: Budget) -> HttpResponse:
         tenant=row.tenant.name if row.tenant else "",
         name=data["name"],
         plan=form.plan,
-        selector=Selector(data["vendor"], data["model_pattern"]),
+        selector=form.selector,
         reason=data["reason"],
         actor=request.user.get_username(),
         expected_version=data["version"],

@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounting.api import tables
 from accounting.models import Budget
 from accounting.pages import burndown_chart
 from accounting.pages.shell import console, live_page, view_now
@@ -29,15 +28,12 @@ SHOWN: Final = 200
 
 @console
 def budgets(request: HttpRequest) -> HttpResponse:
-    """Every budget, the most used first; `state=` narrows, `format=csv` for a spreadsheet."""
+    """Every budget, the most used first; `state=` narrows."""
     view, reach = view_now(), access.reach_for(request)
     state = request.GET.get("state", "") if request.GET.get("state") in STATES else ""
 
     def found() -> list[Standing]:
         return [one for one in selectors.standings(view, reach) if not state or one.state == state]
-
-    if request.GET.get("format") == "csv":
-        return _file(_lines(found()), "budgets")
 
     def content() -> dict[str, Any]:
         return {
@@ -49,20 +45,19 @@ def budgets(request: HttpRequest) -> HttpResponse:
             "summed_at": usage_report.summed_at(),
         }
 
-    return live_page(request, "budgets", view, content, title=_("Budgets"), nav="usage", stamp=_stamp(view))
+    tables = {"budgets": lambda: _lines(found())}
+    return live_page(
+        request, "budgets", view, content, title=_("Budgets"), nav="usage", stamp=_stamp(view), tables=tables
+    )
 
 
 @console
 def budget(request: HttpRequest, budget_id: int) -> HttpResponse:
-    """One budget: its burn-down, and who used it; `format=csv` for who used it, with `table=burndown` for its lines."""
+    """One budget: its burn-down, and who used it."""
     view, reach = view_now(), access.reach_for(request)
     row = _row(reach, budget_id)
     by = request.GET.get("by", "") if request.GET.get("by") in BY else "namespace" if row.tenant else "owner"
     (standing,) = selectors.of_rows(view, [row], reach)
-    if request.GET.get("format") == "csv":
-        if request.GET.get("table") == "burndown":
-            return _file(_points(standing), f"budget-{row.pk}-burndown")
-        return _file(_holders(standing, by), f"budget-{row.pk}-{by}")
 
     def content() -> dict[str, Any]:
         lines = burndown.burndowns(standing)
@@ -76,7 +71,10 @@ def budget(request: HttpRequest, budget_id: int) -> HttpResponse:
             "ways": [(words, name, name == by) for name, words in BY.items()],
         }
 
-    return live_page(request, "budget", view, content, title=standing.rule, nav="usage", stamp=_stamp(view))
+    tables = {"burndown": lambda: _points(standing), "holders": lambda: _holders(standing, by)}
+    return live_page(
+        request, "budget", view, content, title=standing.rule, nav="usage", stamp=_stamp(view), tables=tables
+    )
 
 
 def of_scope(view: View, reach: access.Reach, *, namespace: str = "", tenant: str = "") -> dict[str, Any]:
@@ -85,12 +83,6 @@ def of_scope(view: View, reach: access.Reach, *, namespace: str = "", tenant: st
         "budgets": selectors.standings(view, reach, namespace=namespace, tenant=tenant),
         "may_plan": reach.sets_quota(namespace or None),
     }
-
-
-def _file(lines: Iterable[dict[str, Any]], name: str) -> HttpResponse:
-    answer = HttpResponse(tables.lines(lines), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    return answer
 
 
 def _row(reach: access.Reach, budget_id: int) -> Budget:

@@ -33,6 +33,11 @@ def answer(request: HttpRequest, page: str, found: Tables) -> HttpResponse:
     rows = iter(found[name]())
     first = list(itertools.islice(rows, 1))  # a fault of the ledger is answered as such, not as half a file
     named = page if page == name else f"{page}-{name}"
-    streamed: Any = tables.streamed(itertools.chain(first, rows), name=f"{env.current().cluster}-{named}")
-    file: HttpResponse = streamed  # a page's answer in all but its class
-    return file
+    return file(itertools.chain(first, rows), f"{env.current().cluster}-{named}")
+
+
+def file(rows: Rows, name: str, columns: Iterable[str] = ()) -> HttpResponse:
+    """Rows as a file of that name, without ending. columns: of its first line, else the first row's."""
+    streamed: Any = tables.streamed(rows, name=name, columns=columns)
+    found: HttpResponse = streamed  # a page's answer in all but its class
+    return found

@@ -13,12 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
 from accounting import amounts, ledger
-from accounting.models import Namespace, Quota, Tenant
+from accounting.models import Quota, Tenant
+from accounting.pages.rule_form import RuleForm, namespace_named
 from accounting.pages.shell import console, frame, view_now
 from accounting.selectors import access, freshness, quota_conflict
-from accounting.services import namespaces, quota_preview, quotas
+from accounting.services import quota_preview, quotas
 from accounting.services.errors import InvalidInput, Outdated
-from hami_platform.domain.quota import Limits, Selector
+from hami_platform.domain.quota import Limits
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -39,7 +40,7 @@ def _moment(label: StrOrPromise, help_text: StrOrPromise = "UTC") -> forms.DateT
     return forms.DateTimeField(label=label, required=False, input_formats=[AT], widget=widget, help_text=help_text)
 
 
-class QuotaForm(forms.Form):
+class QuotaForm(RuleForm):
     """Limits of one scope. Empty is no limit, 0 is nothing."""
 
     memory_mib = _mib(lazy("Memory, MiB"), lazy("MiB, not bytes: 16 GiB is 16384."))
@@ -49,39 +50,23 @@ class QuotaForm(forms.Form):
     pod_core_percent = _whole(lazy("Cores of one pod, %"))
     pod_devices = _whole(lazy("Shares of one pod"))
     device_memory_mib = _mib(lazy("Memory of one share, MiB"))
-    vendor = forms.CharField(
-        label=lazy("Vendor"), max_length=32, required=False, help_text=lazy("Count only this vendor's devices.")
-    )
-    model_pattern = forms.CharField(
-        label=lazy("Model pattern"), max_length=128, required=False, help_text=lazy("For example *A100*.")
-    )
     valid_from = _moment(lazy("Valid from"))
     valid_until = _moment(lazy("Valid until"))
     returns_at = _moment(lazy("For a while, until"), lazy("UTC. Then today's limits come back by themselves."))
-    reason = forms.CharField(
-        label=lazy("Reason"),
-        max_length=2000,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=lazy("Kept in the history."),
-    )
-    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    field_order = quota_conflict.COMPARED
 
     @property
     def limits(self) -> Limits:
         """What was entered."""
         return Limits(**{name: self.cleaned_data[name] for name in Quota.LIMITS})
 
-    @property
-    def selector(self) -> Selector:
-        """Which devices count."""
-        return Selector(self.cleaned_data["vendor"], self.cleaned_data["model_pattern"])
-
     def outdated(self, row: Quota) -> quota_conflict.Conflict | None:
         """Both versions, after a save that was refused since somebody else had saved; another save is then on top of
         the newer one."""
         labels = {name: str(field.label) for name, field in self.fields.items()}
         found = quota_conflict.conflict(row, self.cleaned_data["version"], self.cleaned_data, labels)
-        self.data = {**dict(self.data.items()), "version": str(found.version) if found else ""}
+        self.on_top_of(found.version if found else None)
         return found
 
 
@@ -98,24 +83,15 @@ def quota_edit(request: HttpRequest, quota_id: int) -> HttpResponse:
 @console
 def quota_new(request: HttpRequest) -> HttpResponse:
     """Set the first quota of a namespace or tenant, named in the query."""
-    ours = {"cluster": ledger.cluster_id()}
     row = Quota(cluster_id=ledger.cluster_id(), version=0)
     if request.GET.get("namespace"):
-        name = request.GET["namespace"]
-        row.namespace = Namespace.objects.filter(name=name, **ours).first() or _unseen(name)
+        row.namespace = namespace_named(request.GET["namespace"])
     else:
-        row.tenant = Tenant.objects.filter(name=request.GET.get("tenant", ""), **ours).first()
+        name = request.GET.get("tenant", "")
+        row.tenant = Tenant.objects.filter(cluster=ledger.cluster_id(), name=name).first()
         if row.tenant is None:
             raise Http404("name a namespace or a tenant")
     return _edited(request, row)
-
-
-def _unseen(name: str) -> Namespace:
-    """A namespace without a row yet. Raises Http404 for what is no name of one."""
-    try:
-        return Namespace(cluster_id=ledger.cluster_id(), name=namespaces.name_checked(Namespace(), name))
-    except InvalidInput as refusal:
-        raise Http404(str(refusal)) from refusal
 
 
 def _edited(request: HttpRequest, row: Quota) -> HttpResponse:

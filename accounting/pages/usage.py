@@ -14,7 +14,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
-from accounting.api import tables
 from accounting.pages import charts, csv_rows, csv_tables
 from accounting.pages.shell import console, live_page, view_now
 from accounting.selectors import access, trends, usage_report, windows
@@ -84,11 +83,9 @@ def scope_of(request: HttpRequest, view: View, reach: access.Reach) -> Scope:
 
 def csv_answer(view: View, report: Report) -> HttpResponse:
     """The whole report, a line for each holder and currency."""
-    lines = tables.lines((dict(zip(COLUMNS, row, strict=True)) for row in _cells(view, report)), COLUMNS)
-    answer = HttpResponse(lines, content_type="text/csv; charset=utf-8")
-    name = f"usage-{report.by}-{report.window.since:%Y-%m-%d}-{report.window.last_day:%Y-%m-%d}.csv"
-    answer["Content-Disposition"] = f'attachment; filename="{name}"'
-    return answer
+    lines = (dict(zip(COLUMNS, row, strict=True)) for row in _cells(view, report))
+    name = f"usage-{report.by}-{report.window.since:%Y-%m-%d}-{report.window.last_day:%Y-%m-%d}"
+    return csv_tables.file(lines, name, COLUMNS)
 
 
 def _cells(view: View, report: Report) -> Iterator[list[Any]]:
@@ -103,12 +100,13 @@ def _rows(line: Line, first: list[str]) -> Iterable[list[Any]]:
     amounts = [f"{float(line.device_hours):.6f}", line.memory_mib_s // 3600, line.core_percent_s // 3600]
     measured = [f"{us / cost.HOUR_US:.6f}" for us in (line.measured_us, line.unused_us, line.unbusy_us)]
     for currency, cents in sorted(line.cents.items()):
-        yield [*first, *amounts, currency, _money(cents), *measured, _money(line.unused_cents.get(currency, 0))]
+        yield [*first, *amounts, currency, money(cents), *measured, money(line.unused_cents.get(currency, 0))]
     if not line.cents:
         yield [*first, *amounts, "", "", *measured, ""]
 
 
-def _money(cents: int) -> str:
+def money(cents: int) -> str:
+    """`1234.56`, as files have it."""
     return f"{cents // 100}.{cents % 100:02}"
 
 

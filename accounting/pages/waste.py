@@ -1,76 +1,97 @@
-"""Room that cannot be used, and devices that are held and not used."""
+"""What waste costs: shares that were held and, by what was measured, not used, over some days, by whom."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from accounting import ledger
-from accounting.pages import csv_rows
+from accounting.pages import csv_tables, usage
 from accounting.pages.shell import console, live_page, view_now
-from accounting.selectors import access, idle
-from hami_platform.domain import fragments
-from hami_platform.domain.fragments import Ask, Fragments
+from accounting.selectors import access, held_time, usage_report, waste
+from accounting.selectors.usage_report import Line, Scope
+from accounting.selectors.waste import PodWaste
+from accounting.selectors.windows import Window
+from hami_platform.domain import cost
 from hami_platform.domain.view import View
 
-SHOWN = 200
-MOST_MIB = 10**9
-IDLE_EVERY_S = 30
-"""Idle is what has been so for many minutes."""
-PERIODS = (30, 60, 360, 1440)
+SHOWN: Final = 200
+EVERY_S: Final = 30
+"""Of pods: how often what is measured just now is looked at anew."""
+POD: Final = "pod"
+BY: Final = {POD: _("pod"), **usage.BY}
 
 
 @console
-def fragmentation(request: HttpRequest) -> HttpResponse:
-    """The largest request that fits now, per model; and what of the free memory a request could not use."""
-    view = view_now()
-    asked = {name: _number(request, name, most) for name, most in (("memory_mib", MOST_MIB), ("core_percent", 100))}
-
-    def content() -> dict[str, Any]:
-        return {"models": models(), **asked}
-
-    def models() -> list[Fragments]:
-        return _fragments(view, asked["memory_mib"], asked["core_percent"] or 0)
-
-    tables = {"fragmentation": lambda: map(csv_rows.fragments, models())}
-
-    return live_page(request, "fragmentation", view, content, title=_("Fragmentation"), nav="usage", tables=tables)
-
-
-@console
-def waste(request: HttpRequest) -> HttpResponse:
-    """Shares that were held for some minutes without being used, and what is missing to tell."""
+def wasted(request: HttpRequest) -> HttpResponse:
+    """By pod, owner, namespace, tenant or model over some days; `format=csv` for a spreadsheet."""
     view, reach = view_now(), access.reach_for(request)
-    minutes = _number(request, "minutes", 7 * 1440) or idle.MINUTES
-    below = _number(request, "below", 100) or idle.BUSY_PERCENT
+    window, problem = usage.window_asked(request)
+    by = request.GET.get("by", "") if request.GET.get("by") in BY else "tenant" if reach.everything else "namespace"
+    scope = usage.scope_of(request, view, reach)
+    if request.GET.get("format") == "csv":
+        found, _made_up = _found(view, reach, window, by, scope)
+        name = f"waste-{by}-{window.since:%Y-%m-%d}-{window.last_day:%Y-%m-%d}"
+        return csv_tables.file(_rows(view, by, window, found or []), name)
 
     def content() -> dict[str, Any]:
-        found = idle.idle(view, reach, minutes=minutes, below=below)
-        return {"found": found, "shown": found.shares[:SHOWN], "periods": PERIODS}
+        found, simulated = _found(view, reach, window, by, scope)
+        return usage.choices(request, by, window, scope, BY) | {
+            "lines": (found or [])[:SHOWN],
+            "count": len(found or []),
+            "too_many": found is None,
+            "sums": held_time.total(found or []),
+            "problem": problem,
+            "simulated": simulated,
+            "summed_at": usage_report.summed_at(),
+        }
 
-    tables = {"idle": lambda: map(csv_rows.idle, idle.idle(view, reach, minutes=minutes, below=below).shares)}
-    stamp = f"idle-{int(ledger.database_time().timestamp()) // IDLE_EVERY_S}"
-    return live_page(request, "idle", view, content, title=_("Idle and waste"), nav="usage", stamp=stamp, tables=tables)
-
-
-def _fragments(view: View, memory_mib: int | None, core_percent: int) -> list[Fragments]:
-    """Of every model; without an amount a quarter of each model's memory is asked."""
-    kinds = {(one.vendor, one.model): one for node in view.states.values() for one in _first(node)}
-    asks = {
-        kind: Ask(memory_mib, core_percent) if memory_mib else Ask(fragments.quarter(device).memory_mib, core_percent)
-        for kind, device in kinds.items()
-    }
-    return fragments.fragments(view.states.values(), asks)
-
-
-def _first(node: Any) -> list[Any]:
-    """One device of each kind on a node: a model's devices are of one size nearly always."""
-    return list({(one.device.vendor, one.device.model): one.device for one in node.devices}.values())
+    stamp = f"waste-{usage_report.summed_at() or 0}"
+    if by == POD:
+        stamp = f"waste-{int(ledger.database_time().timestamp()) // EVERY_S}"
+    answer = live_page(request, "waste", view, content, title=gettext("What waste costs"), nav="usage", stamp=stamp)
+    answer.status_code = 400 if problem else answer.status_code
+    return answer
 
 
-def _number(request: HttpRequest, name: str, most: int) -> int | None:
-    """A whole number of the address from 1 to `most`, or None for anything else."""
-    text = request.GET.get(name, "").strip()
-    return min(most, int(text)) or None if text.isascii() and text.isdigit() and len(text) < 12 else None
+def _found(
+    view: View, reach: access.Reach, window: Window, by: str, scope: Scope
+) -> tuple[list[Line] | list[PodWaste] | None, bool]:
+    """(who wasted what, the most first, or None for too many pods to look at; whether some of it is made up)."""
+    if by == POD:
+        return waste.pods(view, reach, window, scope), False
+    report = usage_report.usage_report(view, reach, window, by=by, scope=scope)
+    return sorted(report.lines, key=lambda line: (-line.unused_us, line.parts)), report.simulated
+
+
+def _rows(view: View, by: str, window: Window, found: Iterable[Line | PodWaste]) -> Iterator[dict[str, Any]]:
+    """A line for each holder and currency."""
+    for line in found:
+        hours = {
+            name: f"{getattr(line, column) / cost.HOUR_US:.6f}"
+            for name, column in (
+                ("device_hours", "card_us"),
+                ("measured_device_hours", "measured_us"),
+                ("unused_device_hours", "unused_us"),
+                ("cores_idle_device_hours", "unbusy_us"),
+            )
+        }
+        days = {"from": window.since.date().isoformat(), "to": window.last_day.isoformat()}
+        for currency, cents in sorted(line.cents.items()) or [("", 0)]:
+            money = {"currency": currency, "amount": usage.money(cents) if currency else ""}
+            unused = usage.money(line.unused_cents.get(currency, 0)) if currency else ""
+            yield days | named(view, by, line) | hours | money | {"unused_amount": unused}
+
+
+def named(view: View, by: str, line: Line | PodWaste) -> dict[str, str]:
+    """Who a line is about: tenant, namespace, pod, owner, vendor and model, as far as they are known."""
+    if isinstance(line, PodWaste):
+        tenant = usage_report.tenant_of(view, line.namespace)
+        known = {"tenant": tenant, "namespace": line.namespace, "pod": line.name, "owner": line.owner}
+    else:
+        known = usage_report.holder(view, by, line.parts)
+    return {name: known.get(name, "") for name in ("tenant", "namespace", "pod", "owner", "vendor", "model")}

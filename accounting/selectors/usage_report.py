@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from typing import Any, Final
@@ -20,6 +20,7 @@ from django.utils.translation import gettext
 from accounting import ledger
 from accounting.models import Price, ProcessLease, UsageHour
 from accounting.selectors.access import Reach
+from accounting.selectors.held_time import HeldTime
 from accounting.selectors.windows import Window
 from hami_platform.domain import cost, prices
 from hami_platform.domain.prices import PriceRow
@@ -47,45 +48,16 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Line:
-    """One holder. parts: (tenant), (namespace), (namespace, owner) or (vendor, model). card_us: microseconds of whole
-    devices. cents: by currency. measured_us: of card_us, while use was measured; unused_us: of that, held beyond what
-    was used; unbusy_us: of that, while the share's cores were idle. unused_cents: what the unused part costs.
-    """
+class Line(HeldTime):
+    """One holder. parts: (tenant), (namespace), (namespace, owner) or (vendor, model)."""
 
     parts: Parts = ()
-    card_us: int = 0
     memory_mib_s: int = 0
     core_percent_s: int = 0
-    measured_us: int = 0
-    unused_us: int = 0
-    unbusy_us: int = 0
-    cents: dict[str, int] = field(default_factory=dict)
-    unused_cents: dict[str, int] = field(default_factory=dict)
     share_permille: int = 0
 
-    @property
-    def device_hours(self) -> Fraction:
-        """Hours of whole devices."""
-        return Fraction(self.card_us, cost.HOUR_US)
-
-    @property
-    def unused_hours(self) -> Fraction:
-        """Hours of whole devices that were held and, as was measured, not used."""
-        return Fraction(self.unused_us, cost.HOUR_US)
-
-    @property
-    def unbusy_hours(self) -> Fraction:
-        """Hours of whole devices while the shares' cores were measured idle."""
-        return Fraction(self.unbusy_us, cost.HOUR_US)
-
-    @property
-    def measured_permille(self) -> int | None:
-        """How much of the time was measured; None where nothing was held."""
-        return self.measured_us * 1000 // self.card_us if self.card_us else None
-
-    def add(self, amounts: Mapping[str, Any]) -> None:
-        """More of the holder's use."""
+    def count(self, amounts: Mapping[str, Any]) -> None:
+        """More of the holder's use, by AMOUNTS."""
         for name in AMOUNTS:
             setattr(self, name, getattr(self, name) + amounts[name])
 
@@ -214,7 +186,7 @@ class _Book:
 
     def add(self, row: Mapping[str, Any], price: PriceRow | None) -> None:
         key = self._key(row)
-        self.lines[key].add(row)
+        self.lines[key].count(row)
         self.simulated = self.simulated or bool(row["made_up"])
         if price is not None:
             self.time[price.currency][key, price.id] += row["card_us"]
@@ -251,11 +223,9 @@ class _Book:
 def _report(window: Window, by: str, lines: list[Line], idle: Line | None, book: _Book) -> Report:
     total = Line()
     for line in [*lines, *([idle] if idle else [])]:
-        total.add({name: getattr(line, name) for name in AMOUNTS})
-        for name in ("cents", "unused_cents"):
-            sums = getattr(total, name)
-            for currency, cents in getattr(line, name).items():
-                sums[currency] = sums.get(currency, 0) + cents
+        total.add(line)
+        total.memory_mib_s += line.memory_mib_s
+        total.core_percent_s += line.core_percent_s
     for line in [*lines, *([idle] if idle else [])]:
         line.share_permille = round(Fraction(line.card_us * 1000, total.card_us)) if total.card_us else 0
     return Report(
@@ -264,7 +234,7 @@ def _report(window: Window, by: str, lines: list[Line], idle: Line | None, book:
         lines=tuple(lines),
         idle=idle,
         total=total,
-        currencies=tuple(sorted(total.cents)),
+        currencies=tuple(total.currencies),
         unpriced=tuple(sorted(book.unpriced)),
         simulated=book.simulated,
         summed_at=summed_at(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC
 from fractions import Fraction
 from typing import Any, Final
@@ -20,6 +20,7 @@ from accounting import ledger
 from accounting.models import Measurement, UsageInterval
 from accounting.selectors import measured_use, stretches, usage_report
 from accounting.selectors.access import Reach
+from accounting.selectors.held_time import HeldTime
 from accounting.selectors.measured_use import Slots
 from accounting.selectors.stretches import Stretch
 from accounting.selectors.usage_report import Scope
@@ -37,40 +38,13 @@ Key = tuple[str, int]
 
 
 @dataclass(slots=True)
-class PodWaste:
-    """What one pod held, in microseconds of whole devices, and its price by currency. As Line of the reports by the
-    hour."""
+class PodWaste(HeldTime):
+    """What one pod held."""
 
     uid: str
     namespace: str
     name: str
     owner: str
-    card_us: int = 0
-    measured_us: int = 0
-    unused_us: int = 0
-    unbusy_us: int = 0
-    cents: dict[str, int] = field(default_factory=dict)
-    unused_cents: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def device_hours(self) -> Fraction:
-        """Held."""
-        return Fraction(self.card_us, cost.HOUR_US)
-
-    @property
-    def unused_hours(self) -> Fraction:
-        """Held beyond what was used, as far as it was measured."""
-        return Fraction(self.unused_us, cost.HOUR_US)
-
-    @property
-    def unbusy_hours(self) -> Fraction:
-        """Held while the share's cores were measured idle."""
-        return Fraction(self.unbusy_us, cost.HOUR_US)
-
-    @property
-    def measured_permille(self) -> int | None:
-        """How much of the time was measured."""
-        return self.measured_us * 1000 // self.card_us if self.card_us else None
 
 
 def pods(view: View, reach: Reach, window: Window, scope: Scope) -> list[PodWaste] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +13,9 @@ from accounting import models
 from accounting.models import Budget, Journal
 from accounting.services import namespaces, tenants
 from tests.accounting import rows
+from tests.accounting.answers import csv_lines, results
 from tests.accounting.changes import WHY
 from tests.accounting.test_api_rest import client_of, person, problem_of, url
-from tests.accounting.test_api_usage import results
 from tests.accounting.test_budgets import budget, standing, summed_up, this_year
 from tests.accounting.test_burndown import used_up
 from tests.accounting.test_usage_hours import HOUR_US, past
@@ -67,7 +65,7 @@ def test_budgets_are_filtered_ordered_and_given_as_csv(root: Any) -> None:
         budget(namespace=name)
     assert [row["namespace"] for row in results(root.get(url("budgets"), {"namespace": "cv"}))] == ["cv"]
     answer = root.get(url("budgets"), {"format": "csv", "ordering": "-name"})
-    lines = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
+    lines = csv_lines(answer)
     assert {line["namespace"] for line in lines} == {"nlp", "cv"}
     problem_of(root.get(url("budgets"), {"nmespace": "nlp"}), 400)
 

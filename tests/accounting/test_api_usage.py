@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from accounting import ledger, models
+from tests.accounting.answers import csv_lines, results
 from tests.accounting.test_api_rest import client_of, person, problem_of, url
 from tests.accounting.test_usage_hours import HOUR_US
 from tests.accounting.test_usage_pages import price, report, used
@@ -22,12 +21,6 @@ WHY: dict[str, Any] = {"reason": "set up"}
 @pytest.fixture
 def root() -> Any:
     return client_of(models.User.objects.create_superuser("root"))
-
-
-def results(answer: Any) -> list[dict[str, Any]]:
-    assert answer.status_code == 200, answer.content
-    found: list[dict[str, Any]] = answer.json()["results"]
-    return found
 
 
 def test_usage_is_the_reports(root: Any) -> None:
@@ -45,7 +38,7 @@ def test_usage_is_narrowed_and_given_as_csv(root: Any) -> None:
     price("*", "1")
     answer = root.get(url("usage"), {"by": "owner", "tenant": "labs", "format": "csv"})
     assert answer["Content-Type"].startswith("text/csv")
-    lines = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
+    lines = csv_lines(answer)
     assert {(line["namespace"], line["owner"]) for line in lines} == {("nlp", "Job/j0"), ("nlp", "Job/j1"), ("cv", "")}
     one = results(root.get(url("usage"), {"namespace": "nlp"}))
     assert [(row["tenant"], row["namespace"], row["device_us"]) for row in one] == [("labs", "nlp", 2 * (HOUR_US // 3))]

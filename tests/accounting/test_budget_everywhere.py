@@ -14,9 +14,9 @@ from django.test import Client
 
 from accounting import live_view, models
 from accounting.meters import budgets as meters
+from tests.accounting.answers import results
 from tests.accounting.reading import text_of
 from tests.accounting.test_api_rest import client_of, url
-from tests.accounting.test_api_usage import results
 from tests.accounting.test_budgets import budget, this_year
 from tests.accounting.test_burndown import used_up
 from tests.accounting.test_usage_pages import price

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import re
 from typing import Any
 
@@ -15,6 +13,7 @@ from accounting import ledger, models
 from accounting.pages import overview
 from accounting.selectors import activity
 from accounting.services import findings, people
+from tests.accounting.answers import csv_lines
 from tests.browser import fill
 
 pytestmark = pytest.mark.django_db
@@ -43,9 +42,7 @@ def read(client: Client, path: str, link: str) -> list[dict[str, str]]:
     assert answer.status_code == 200, link
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"].startswith("attachment")
-    body: Any = answer
-    text = b"".join(body.streaming_content) if answer.streaming else answer.content
-    return list(csv.DictReader(io.StringIO(text.decode())))
+    return csv_lines(answer)
 
 
 def links(page: str) -> list[str]:

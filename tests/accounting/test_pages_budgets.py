@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +12,7 @@ from django.urls import reverse
 from accounting import models
 from accounting.models import Budget
 from tests.accounting import rows
+from tests.accounting.answers import csv_lines
 from tests.accounting.reading import person, text_of
 from tests.accounting.test_budgets import budget, standing, summed_up, this_year
 from tests.accounting.test_burndown import used_up
@@ -73,14 +72,13 @@ def test_one_budget_shows_its_burn_down_and_who_used_it(desk: Client) -> None:
 
 def test_files_have_what_the_pages_show(desk: Client) -> None:
     used_up()
-    answer = desk.get(reverse("console:budgets"), {"format": "csv"})
-    (line,) = csv.DictReader(io.StringIO(answer.content.decode()))
+    (line,) = csv_lines(desk.get(reverse("console:budgets"), {"format": "csv", "table": "budgets"}))
     assert (line["tenant"], line["used"], line["percent"]) == ("labs", "122.0", "61")
     one = reverse("console:budget", args=[Budget.objects.get().pk])
-    lines = list(csv.DictReader(io.StringIO(desk.get(one, {"by": "owner", "format": "csv"}).content.decode())))
+    lines = csv_lines(desk.get(one, {"by": "owner", "format": "csv", "table": "holders"}))
     assert sum(float(row["device_hours"]) for row in lines) == 122
-    points = csv.DictReader(io.StringIO(desk.get(one, {"table": "burndown", "format": "csv"}).content.decode()))
-    assert next(points)["left"] == "200.0"
+    points = csv_lines(desk.get(one, {"table": "burndown", "format": "csv"}))
+    assert points[0]["left"] == "200.0"
 
 
 def test_a_budget_is_set_changed_and_taken_away_in_the_console(desk: Client) -> None:

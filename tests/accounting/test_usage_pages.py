@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -22,6 +20,7 @@ from accounting.services import measurements, namespaces, prices, rollups, tenan
 from accounting.services.measurements import Sample
 from hami_platform import env
 from tests.accounting import rows
+from tests.accounting.answers import csv_lines
 from tests.accounting.reading import person, text_of
 from tests.accounting.rows import Given
 from tests.accounting.test_usage_hours import HOUR_US, past
@@ -158,7 +157,7 @@ def test_csv_has_a_line_for_each_holder_and_runs_no_formula(desk: Client) -> Non
     price("*A10*", "2")
     answer = desk.get(reverse("console:usage"), {"by": "owner", "format": "csv"})
     assert answer["Content-Type"].startswith("text/csv")
-    found = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    found = csv_lines(answer)
     assert found[0]["owner"] == "'=HYPERLINK(1)/x"
     assert (found[0]["device_hours"], found[0]["amount"], found[0]["currency"]) == ("0.250000", "0.50", "EUR")
 

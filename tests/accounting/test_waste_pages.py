@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import pytest
@@ -13,9 +11,9 @@ from django.urls import reverse
 from accounting import models
 from accounting.selectors import waste
 from tests.accounting import rows
+from tests.accounting.answers import csv_lines, results
 from tests.accounting.reading import person, text_of
 from tests.accounting.test_api_rest import client_of, problem_of, url
-from tests.accounting.test_api_usage import results
 from tests.accounting.test_usage_hours import HOUR_US, past
 from tests.accounting.test_usage_pages import hour, price
 from tests.accounting.test_waste import two_owners
@@ -30,8 +28,7 @@ def desk(client: Client) -> Client:
 
 
 def file_of(client: Client, page: str, **query: str) -> list[dict[str, str]]:
-    answer = client.get(reverse(f"console:{page}"), query | {"format": "csv"})
-    return list(csv.DictReader(io.StringIO(answer.content.decode())))
+    return csv_lines(client.get(reverse(f"console:{page}"), query | {"format": "csv"}))
 
 
 def test_the_page_says_what_waste_costs_and_what_counts_as_it(desk: Client) -> None:
