@@ -32,6 +32,10 @@ class Entry:
     gathers: bool = False
     charged: bool = False
     """Whether something took quota that this transaction's View does not know of."""
+    journal: Sequence[tuple[int, str, str, str]] = ()
+    """Of the revisions since the one that was asked for, as `ledger.journal_since` gives it; empty: none was."""
+    first: dict[statements.Asked, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """What was asked together with the Clock, until it is taken."""
     _dirty: dict[int, tuple[models.Model, set[str]]] = field(default_factory=dict)
     _later: list[statements.Statement] = field(default_factory=list)
 
@@ -49,6 +53,15 @@ class Entry:
                 values=values,
             )
         )
+
+    def answer(self, asked: statements.Asked) -> list[tuple[Any, ...]]:
+        """The rows of a query: as they came with the Clock, if it is asked for the first time and nothing that was
+        written since could be read anyway; else as they are now."""
+        found = self.first.pop(asked, None)
+        if found is not None and (self.gathers or self.untouched):
+            return found
+        (found,) = statements.ask([asked])
+        return found
 
     def save(self, row: models.Model, names: Iterable[str]) -> None:
         """Write these fields of a row: now, or with all the rest at the end of a block that gathers."""
@@ -93,11 +106,12 @@ class Entry:
         clock = self.clock
         return folded == ClockRow(clock.revision, clock.tag, clock.incarnation, clock.compared)
 
-    def write(self) -> None:
-        """Give the recorded rows their revision. A transaction that changed nothing takes none."""
+    def write(self, end: Sequence[statements.Statement] = ()) -> None:
+        """Give the recorded rows their revision, and send `end` with what is written last, if anything is. A
+        transaction that changed nothing takes none."""
         gathered = self._gathered()
         if not self.rows:
-            statements.run(gathered)
+            statements.run([*gathered, *end] if gathered else ())
             return
         tag = secrets.token_hex(8)
         for seq, row in enumerate(self.rows):
@@ -106,9 +120,9 @@ class Entry:
             statements.run(gathered)
             names = [one.attname for one in Journal._meta.concrete_fields if not one.primary_key]
             bulk.insert(Journal, names, ([getattr(row, name) for name in names] for row in self.rows))
-            statements.run([_turn(self.rows[0], self.clock.pk)])
+            statements.run([_turn(self.rows[0], self.clock.pk), *end])
         else:
-            statements.run([*gathered, statements.insertion(self.rows), _turn(self.rows[0], self.clock.pk)])
+            statements.run([*gathered, statements.insertion(self.rows), _turn(self.rows[0], self.clock.pk), *end])
 
 
 MANY = 50

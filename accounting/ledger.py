@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import InterfaceError, InternalError, OperationalError, connection
 from django.db import transaction as db
+from django.db.models import Q
+from psycopg.pq import TransactionStatus
 
 from accounting import guard
 from accounting.breaker import Breaker, LedgerUnavailable
 from accounting.entry import Entry
 from accounting.models import Clock, Cluster, Journal, ProcessLease
+from accounting.statements import Asked, Query, Statement, fetch
 from hami_platform import env
 
 __all__ = ["Entry", "Fenced", "LedgerUnavailable", "breaker", "cluster_id", "database_time", "snapshot", "transaction"]
@@ -69,13 +72,22 @@ def _found(cluster: Cluster) -> None:
 
 
 @contextmanager
-def transaction(*, cause: str, actor: str = "", fence: int | None = None, gather: bool = False) -> Iterator[Entry]:
+def transaction(
+    *,
+    cause: str,
+    actor: str = "",
+    fence: int | None = None,
+    gather: bool = False,
+    since: int = 0,
+    first: Sequence[Asked] = (),
+) -> Iterator[Entry]:
     """Run the block as the ledger's one writer; journal what it records; commit, or leave no trace.
 
     May be nested: the inner block joins the outer one's revision, under a savepoint. `fence` is the watcher epoch
     that must still be current (Fenced otherwise). gather: the block reads nothing that it writes, so that what goes
-    through its Entry may be written by one message at its end (not if nested: the outer block may read). Raises
-    LedgerUnavailable when the database or the Clock cannot be had in time.
+    through its Entry may be written by one message at its end (not if nested: the outer block may read). since, first:
+    the Journal since a revision, and what else the block reads first (`Entry.answer`), by the message that takes the
+    Clock. Raises LedgerUnavailable when the database or the Clock cannot be had in time.
     """
     running: Entry | None = getattr(_local, "entry", None)
     if running is not None:
@@ -85,13 +97,13 @@ def transaction(*, cause: str, actor: str = "", fence: int | None = None, gather
     depth = len(connection.atomic_blocks)
     try:
         with ExitStack() as block:
-            entry = _begun(block, cause, actor, fence)
+            entry = _begun(block, cause, actor, fence, since, first)
             entry.depth, entry.gathers = depth, gather
             _local.entry = entry
             try:
                 with guard.writing():
                     yield entry
-                    entry.write()
+                    entry.write(_end(depth))
             finally:
                 _local.entry = None
     except (OperationalError, InterfaceError, InternalError) as fault:
@@ -114,14 +126,14 @@ def _nested(running: Entry) -> Iterator[Entry]:
         running.gathers = gathers
 
 
-def _begun(block: ExitStack, cause: str, actor: str, fence: int | None) -> Entry:
+def _begun(block: ExitStack, cause: str, actor: str, fence: int | None, since: int, first: Sequence[Asked]) -> Entry:
     """The transaction, which ends with the block, once it has the Clock. In a long queue that moves it waits again."""
     turns = _TURNS
     while True:
         try:
             with ExitStack() as attempt:
                 attempt.enter_context(db.atomic())
-                entry = _take_clock(cause, actor, fence)
+                entry = _take_clock(cause, actor, fence, since, first)
                 block.push(attempt.pop_all())
                 return entry
         except OperationalError as fault:
@@ -139,13 +151,20 @@ def _queue_moves(fault: OperationalError) -> bool:
         return cursor.fetchone() is None
 
 
-def _take_clock(cause: str, actor: str, fence: int | None) -> Entry:
+def _take_clock(cause: str, actor: str, fence: int | None, since: int, first: Sequence[Asked]) -> Entry:
     """Lock the Clock as a statement of its own; whatever is re-checked must be read by later statements."""
     cluster = cluster_id()
-    clock, at = _locked(cluster)
-    if fence is not None and not ProcessLease.objects.filter(cluster_id=cluster, name=WATCHER, epoch=fence).exists():
+    fencing = [_LEASE.asked(cluster, fence)] if fence is not None else []
+    together = connection.vendor == "postgresql"  # SQLite's is read when it is needed
+    journal = [_SINCE.asked(cluster, since)] if since and together else []
+    asked = [*fencing, *journal, *first]
+    clock, at, found = _locked(cluster, asked)
+    if fencing and not found[fencing[0]]:
         raise Fenced(f"watcher epoch {fence} is over")
-    return Entry(clock, clock.revision + 1, at, cause, actor)
+    entry = Entry(clock, clock.revision + 1, at, cause, actor)
+    entry.journal = found[journal[0]] if journal else ()
+    entry.first = {one: found[one] for one in first}
+    return entry
 
 
 def revocable() -> bool:
@@ -171,12 +190,14 @@ def database_time() -> datetime:
         return _time(cursor.fetchone()[0])
 
 
-def journal_since(cluster: int, revision: int) -> list[tuple[int, str, str, str]]:
+def journal_since(cluster: int, revision: int) -> Sequence[tuple[int, str, str, str]]:
     """(revision, tag, kind, key) of the revision's first row and of all rows after that revision, in order."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SINCE, (cluster, revision, revision))
-        found: list[tuple[int, str, str, str]] = cursor.fetchall()
-    return found
+    running = current()
+    if running is not None and running.clock.cluster_id == cluster:
+        there = [row for row in running.journal if row[0] >= revision]
+        if there and there[0][0] == revision:
+            return there
+    return _SINCE.rows(cluster, revision)
 
 
 # -- Statements of every transaction and refresh, written out: making them anew costs more. PostgreSQL takes several at
@@ -193,28 +214,49 @@ _RESTS_SQL = (
     " AND a.state_change < clock_timestamp() - %s * interval '1 second'"
 )
 _NOW = {"postgresql": "SELECT clock_timestamp()", "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"}
-_SINCE = (
-    f"SELECT revision, tag, kind, key FROM {Journal._meta.db_table} WHERE cluster_id = %s AND revision >= %s"  # noqa: S608
-    " AND (revision > %s OR seq = 0) ORDER BY revision, seq"
+_SINCE = Query(
+    lambda cluster, revision: (
+        Journal.objects.filter(Q(revision__gt=revision) | Q(seq=0), cluster=cluster, revision__gte=revision)
+        .order_by("revision", "seq")
+        .values_list("revision", "tag", "kind", "key")
+    )
+)
+_LEASE = Query(
+    lambda cluster, epoch: (
+        ProcessLease.objects.filter(cluster=cluster, name=WATCHER, epoch=epoch).order_by().values_list("epoch")
+    )
 )
 
 
-def _locked(cluster: int) -> tuple[Clock, datetime]:
-    """The Clock, locked (SQLite: by BEGIN IMMEDIATE), and the time after that. Raises Clock.DoesNotExist."""
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(f"{_TURN_WAIT_SQL}; {_CLOCK_SQL} FOR UPDATE; {_NOW['postgresql']}", (cluster, cluster))
-            cursor.nextset()
-            row = cursor.fetchone()
-            cursor.nextset()
-        else:
-            cursor.execute(_CLOCK_SQL, (cluster,))
-            row = cursor.fetchone()
-            cursor.execute(_NOW[connection.vendor])
-        at = _time(cursor.fetchone()[0])
-    if row is None:
+def _locked(cluster: int, asked: Sequence[Asked]) -> tuple[Clock, datetime, dict[Asked, list[tuple[Any, ...]]]]:
+    """The Clock, locked (SQLite: by BEGIN IMMEDIATE), and after that the time and what was asked. Raises
+    Clock.DoesNotExist."""
+    clock, now = Statement(_CLOCK_SQL, (cluster,)), Statement(_NOW[connection.vendor], ())
+    before: list[Statement] = []
+    if connection.vendor == "postgresql":
+        clock = Statement(f"{_CLOCK_SQL} FOR UPDATE", (cluster,))
+        before = [*_begin(), Statement(_TURN_WAIT_SQL, (cluster,))]
+    found, ((at,),), *answers = fetch([*before, clock, now, *(one.statement for one in asked)])[len(before) :]
+    if not found:
         raise Clock.DoesNotExist(f"cluster {cluster} has no clock")
-    return Clock.from_db(connection.alias, _CLOCK, row), at
+    read = {one: one.read(rows) for one, rows in zip(asked, answers, strict=True)}
+    return Clock.from_db(connection.alias, _CLOCK, found[0]), _time(at), read
+
+
+def _begin() -> list[Statement]:
+    """BEGIN, if Django's driver would send it as a message of its own: it leaves it out in autocommit, and takes the
+    transaction for begun whoever began it."""
+    raw = connection.connection
+    if raw.info.transaction_status != TransactionStatus.IDLE:
+        return []
+    raw.autocommit = True
+    return [Statement("BEGIN", ())]
+
+
+def _end(depth: int) -> list[Statement]:
+    """COMMIT, if the transaction is the ledger's own: what Django commits then is committed already."""
+    ours = connection.vendor == "postgresql" and not depth and not connection.needs_rollback
+    return [Statement("COMMIT", ())] if ours else []
 
 
 def _time(value: Any) -> datetime:

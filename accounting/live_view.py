@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from django.db import InterfaceError, InternalError, OperationalError
 
 from accounting import ledger, loading
 from accounting.models import Clock
+from accounting.statements import Asked
 from hami_platform.domain.rows import ClockRow
 from hami_platform.domain.view import View
 
@@ -179,6 +180,23 @@ def live() -> LiveView:
         if cluster not in _views:
             _views[cluster] = LiveView(cluster)
         return _views[cluster]
+
+
+@contextmanager
+def deciding(
+    *,
+    cause: str,
+    actor: str = "",
+    fence: int | None = None,
+    gather: bool = False,
+    first: Sequence[Asked] = (),
+) -> Iterator[tuple[ledger.Entry, View]]:
+    """`ledger.transaction` with the View as it stands under the Clock; what happened since this process looked last
+    comes with the Clock, by the same message."""
+    mine = live()
+    since = mine.now.clock.revision
+    with ledger.transaction(cause=cause, actor=actor, fence=fence, gather=gather, since=since, first=first) as entry:
+        yield entry, mine.refresh()
 
 
 def forget() -> None:

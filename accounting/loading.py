@@ -57,16 +57,17 @@ def everything(cluster: int) -> rows.Changes:
 def changed(cluster: int, keys: Keys, clock: rows.ClockRow) -> rows.Changes:
     """The rows that the Journal names, as they are now; None for those that are gone (or pods that have ended)."""
     nodes = {key.split("/", 1)[0] for kind in NODE_KINDS for key in keys.get(kind, ())}
+    pods, locks = _changed_pods_and_locks(cluster, _ids(keys, "pod"), keys.get("lock", set()))
     return rows.Changes(
         clock=clock,
         nodes=_named(_nodes, Node, cluster, nodes, "name"),
         holds=_named(_holds, Hold, cluster, _ids(keys, "hold")),
-        pods=_changed_pods(cluster, _ids(keys, "pod")),
+        pods=pods,
         namespaces=_named(loading_rules.namespaces, Namespace, cluster, keys.get("namespace", set()), "name"),
         tenants=_named(loading_rules.tenants, Tenant, cluster, _ids(keys, "tenant")),
         quotas=_named(loading_rules.quotas, Quota, cluster, _ids(keys, "quota")),
         natives=_named(loading_rules.natives, NativeQuota, cluster, _ids(keys, "native")),
-        locks=_changed_locks(cluster, keys.get("lock", set())),
+        locks=locks,
     )
 
 
@@ -245,14 +246,25 @@ def _pods(query: Any) -> dict[int, rows.PodRow]:
     return {values[0]: _pod(values, shares.get(values[0], ())) for values in found}
 
 
-def _changed_pods(cluster: int, keys: set[int]) -> dict[int, rows.PodRow | None]:
-    """These pods and their shares by one statement, each pod's columns once for every share."""
-    if not keys:
-        return {}
-    if len(keys) <= FEW:
-        joined = _FEW_PODS.rows(cluster, *keys)
+def _changed_pods_and_locks(
+    cluster: int, pods: set[int], locks: set[str]
+) -> tuple[dict[int, rows.PodRow | None], dict[str, rows.LockRow | None]]:
+    """Both at once where they are few: each bind takes a lock, and each start frees it."""
+    few_pods = [_FEW_PODS.asked(cluster, *sorted(pods))] if 0 < len(pods) <= FEW else []
+    few_locks = [_FEW_LOCKS.asked(cluster, *sorted(locks))] if 0 < len(locks) <= FEW else []
+    found = statements.ask([*few_pods, *few_locks]) if few_pods or few_locks else []
+    if few_pods:
+        joined = found.pop(0)
     else:
-        joined = _with_shares(Pod.objects.filter(cluster=cluster, pk__among=list(keys)))
+        joined = _with_shares(Pod.objects.filter(cluster=cluster, pk__among=list(pods))) if pods else []
+    if not few_locks:
+        return _joined(joined, pods), _named(_locks, NodeLock, cluster, locks, "node")
+    there = {values[0]: rows.LockRow(*values) for values in found.pop()}
+    return _joined(joined, pods), {node: there.get(node) for node in locks}
+
+
+def _joined(joined: Iterable[tuple[Any, ...]], keys: set[int]) -> dict[int, rows.PodRow | None]:
+    """Pods and their shares from one statement, each pod's columns once for every share."""
     found: dict[int, tuple[Any, ...]] = {}
     given: dict[int, list[devices.Share]] = defaultdict(list)
     for values in joined:
@@ -269,8 +281,8 @@ def _with_shares(pods: Any) -> Any:
     return live.order_by("shares__container_index", "shares__pk").values_list(*POD_COLUMNS, *shares)
 
 
-FEW = 8
-"""Pods that change between two looks at the ledger: nearly always so few."""
+FEW = 12
+"""Pods or locks that change between two looks at the ledger: nearly always so few."""
 _FEW_PODS = statements.Query(lambda cluster, *keys: _with_shares(Pod.objects.filter(cluster=cluster, pk__in=keys)))
 
 
@@ -383,11 +395,3 @@ _FEW_LOCKS = statements.Query(
 
 def _locks(query: Any) -> dict[str, rows.LockRow]:
     return {values[0]: rows.LockRow(*values) for values in query.values_list(*LOCK_COLUMNS).order_by()}
-
-
-def _changed_locks(cluster: int, nodes: set[str]) -> dict[str, rows.LockRow | None]:
-    """Each bind takes a lock, and each start frees it."""
-    if not 0 < len(nodes) <= FEW:
-        return _named(_locks, NodeLock, cluster, nodes, "node")
-    found = {values[0]: rows.LockRow(*values) for values in _FEW_LOCKS.rows(cluster, *nodes)}
-    return {node: found.get(node) for node in nodes}

@@ -39,6 +39,23 @@ def run(statements: Iterable[Statement]) -> None:
             cursor.execute("; ".join(one.sql for one in now), values)
 
 
+def fetch(statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
+    """Execute them in order, at once where the database takes several statements in one message; the rows of each."""
+    found: list[list[tuple[Any, ...]]] = []
+    with connection.cursor() as cursor:
+        if connection.vendor != "postgresql":
+            for sql, values in statements:
+                cursor.execute(sql, values)
+                found.append(cursor.fetchall())
+            return found
+        values = tuple(itertools.chain.from_iterable(one.values for one in statements))
+        cursor.execute("; ".join(one.sql for one in statements), values)
+        for _ in statements:
+            found.append(cursor.fetchall() if cursor.description else [])
+            cursor.nextset()
+    return found
+
+
 def insertion(rows: Sequence[models.Model]) -> Statement:
     """Insert new rows of one model, without learning their keys."""
     model = type(rows[0])
@@ -106,18 +123,43 @@ class Query:
 
     def rows(self, *values: int | str) -> list[tuple[Any, ...]]:
         """The columns of each row, as `values_list` gives them."""
-        compiled = self._compiled(values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, [values[i] if i is not None else same for i, same in compiled.values])
-            found = cursor.fetchall()
-        return compiled.converted(found)
+        (found,) = ask([self.asked(*values)])
+        return found
 
-    def _compiled(self, values: Sequence[int | str]) -> _Compiled:
+    def asked(self, *values: int | str) -> Asked:
+        """The query with its values, to be sent with others."""
+        return Asked(self, values)
+
+    def compiled(self, values: Sequence[int | str]) -> _Compiled:
+        """For values of these types."""
         key = (connection.vendor, *map(type, values))
-        compiled = self._known.get(key)
-        if compiled is None:
-            compiled = self._known[key] = _compile(self._make, values)
-        return compiled
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _compile(self._make, values)
+        return known
+
+
+class Asked(NamedTuple):
+    """A query with its values. Equal ones have the same answer at the same moment."""
+
+    query: Query
+    values: tuple[int | str, ...]
+
+    @property
+    def statement(self) -> Statement:
+        """As it is sent."""
+        compiled = self.query.compiled(self.values)
+        return Statement(compiled.sql, [self.values[i] if i is not None else same for i, same in compiled.values])
+
+    def read(self, found: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """What the database answered, as `values_list` gives it."""
+        return self.query.compiled(self.values).converted(found)
+
+
+def ask(asked: Sequence[Asked]) -> list[list[tuple[Any, ...]]]:
+    """The rows of each."""
+    found = fetch([one.statement for one in asked])
+    return [one.read(rows) for one, rows in zip(asked, found, strict=True)]
 
 
 class _Compiled(NamedTuple):

@@ -177,7 +177,9 @@ class Binder:
             pause_s = min(pause_s * 1.5, LONGEST_POLL_S)
 
     def _try(self, ask: Ask, pod: objects.Pod) -> bindings.BindingPlan | bindings.BindRefused:
-        view = live_view.live().refresh()
+        view = live_view.live().within(POLL_S)
+        if view.pod(ask.uid) is None:  # another extender's
+            view = live_view.live().refresh()
         mode, key = locks.lock_of(view, ask.node, ask.uid, self._config)
         held = view.locks.get(ask.node) if mode != locks.NONE else None
         rival = held is not None and held.pod_uid not in ("", ask.uid)

@@ -48,12 +48,17 @@ _BY_UID_OR_CLAIM = statements.Query(
 )
 
 
-def pod_known(seen: PodSeen) -> Pod | None:
+def asked(seen: PodSeen) -> statements.Asked:
+    """The question that `pod_known` asks."""
+    if not seen.claim_id:
+        return pod_rows.asked(seen.uid)
+    return _BY_UID_OR_CLAIM.asked(ledger.cluster_id(), seen.uid, seen.claim_id, seen.namespace)
+
+
+def pod_known(entry: Entry, seen: PodSeen) -> Pod | None:
     """The pod's row, ended or not, else the unmatched claim that it carries. One claim serves one uid, in its
     namespace."""
-    if not seen.claim_id:
-        return pod_rows.by_uid(seen.uid)
-    rows = _BY_UID_OR_CLAIM.rows(ledger.cluster_id(), seen.uid, seen.claim_id, seen.namespace)
+    rows = entry.answer(asked(seen))
     columns = pod_rows.COLUMNS
     found = sorted((Pod.from_db(connection.alias, columns, row) for row in rows), key=lambda one: not one.uid)
     return found[0] if found else None

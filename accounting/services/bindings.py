@@ -51,10 +51,10 @@ def binding_begin(
 
     Raises ledger.LedgerUnavailable.
     """
-    with ledger.transaction(cause="binding_begin", gather=True) as entry:
-        if not live_view.live().refresh().ready:
-            return BindRefused("not ready: the ledger has not been compared with the API server yet")
-        pod = _pod(uid)
+    with live_view.deciding(cause="binding_begin", gather=True, first=[pod_rows.asked(uid)]) as (entry, view):
+        if not view.ready:
+            return BindRefused(placements.NOT_READY)
+        pod = pod_rows.by_uid(entry, uid)
         refused = _refused(pod, namespace, name, node)
         if refused is not None or pod is None:
             return refused or BindRefused(f"no reservation for pod uid {uid}")
@@ -86,8 +86,8 @@ def binding_current(plan: BindingPlan) -> bool:
 def binding_bound(*, uid: str, node: str) -> bool:
     """The API server has carried a Binding of the pod to this node out. False: the ledger has planned something else
     meanwhile; what the pod was given must be read from the pod itself."""
-    with ledger.transaction(cause="binding_bound", gather=True) as entry:
-        pod = _pod(uid)
+    with ledger.transaction(cause="binding_bound", gather=True, first=[pod_rows.asked(uid)]) as entry:
+        pod = pod_rows.by_uid(entry, uid)
         if pod is None or pod.state != PodState.BINDING or pod.node != node:
             return False
         pod_put_on(entry, pod, node)
@@ -110,8 +110,8 @@ def pod_put_on(entry: Entry, pod: Pod, node: str, **columns: object) -> None:
 
 def binding_ended(*, uid: str) -> None:
     """The pod is gone, being deleted, or another pod has its name: it holds nothing."""
-    with ledger.transaction(cause="binding_ended") as entry:
-        pod = _pod(uid)
+    with ledger.transaction(cause="binding_ended", first=[pod_rows.asked(uid)]) as entry:
+        pod = pod_rows.by_uid(entry, uid)
         if pod is not None and pod.state in pod_rows.UNBOUND:
             pod_rows.pod_end(entry, pod)
 
@@ -120,16 +120,12 @@ def binding_returned(*, uid: str, attempt: int) -> bool:
     """The pod is certainly not bound and will not be by this attempt nor an earlier one: back to holding its claim
     alone, once. False: a later attempt decides."""
 
-    with ledger.transaction(cause="binding_returned") as entry:
-        pod = _pod(uid)
+    with ledger.transaction(cause="binding_returned", first=[pod_rows.asked(uid)]) as entry:
+        pod = pod_rows.by_uid(entry, uid)
         if pod is None or (pod.state, pod.bind_attempt) != (PodState.BINDING, attempt):
             return False
         pod_rows.pod_unplace(entry, pod)
         return True
-
-
-def _pod(uid: str) -> Pod | None:
-    return pod_rows.by_uid(uid)
 
 
 def _refused(pod: Pod | None, namespace: str, name: str, node: str) -> BindRefused | None:

@@ -114,8 +114,7 @@ def claim_take(ask: ClaimAsk, *, dry_run: bool = False) -> ClaimAnswer:
     if dry_run:
         view = live_view.live().refresh()
         return _answer(view, ask, judge(view, ask.namespace, price(view, ask.request)))
-    with ledger.transaction(cause="claim_take") as entry:
-        view = live_view.live().refresh()
+    with live_view.deciding(cause="claim_take", first=[_asked(ask)]) as (entry, view):
         stored, old = _before(entry, ask)
         if stored is not None:
             return ClaimAnswer(granted=True, claim_id=stored.claim_id)
@@ -143,12 +142,16 @@ _BY_CLAIM_OR_NAME = statements.Query(
 )
 
 
+def _asked(ask: ClaimAsk) -> statements.Asked:
+    presented, named = ask.presented or ask.claim_id, ask.name and not ask.presented
+    query = _BY_CLAIM_OR_NAME if named else _BY_CLAIM
+    return query.asked(ledger.cluster_id(), ask.claim_id, ask.name if named else presented, ask.namespace)
+
+
 def _before(entry: Entry, ask: ClaimAsk) -> tuple[Pod | None, Pod | None]:
     """(what this request was granted before, the unmatched claim that it takes over): that is the one which the pod
     presents, or the last try under the same name."""
-    presented, named = ask.presented or ask.claim_id, ask.name and not ask.presented
-    query = _BY_CLAIM_OR_NAME if named else _BY_CLAIM
-    found = query.rows(ledger.cluster_id(), ask.claim_id, ask.name if named else presented, ask.namespace)
+    found = entry.answer(_asked(ask))
     pods = sorted((Pod.from_db(connection.alias, pod_rows.COLUMNS, row) for row in found), key=lambda pod: pod.pk)
     stored = next((pod for pod in pods if pod.claim_id == ask.claim_id and pod.state != PodState.ENDED), None)
     others = (pod for pod in pods if pod.claim_id != ask.claim_id and pod.lease_until and pod.lease_until > entry.at)

@@ -21,6 +21,7 @@ from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import adoption, bindings, imports, mass_import, pod_rows, usage, wire_texts
 from accounting.services.seen import PodSeen
+from accounting.statements import Asked
 from hami_platform import logs
 from hami_platform.domain import lifecycle
 from hami_platform.domain.requests import PodRequest
@@ -37,6 +38,9 @@ HOLD_S = 0.01
 SHARE = 0.1
 """Of the time that it has waited for the Clock a transaction may go on, where that is longer. In a burst all wait for
 all: with a pod or two each time the watcher would fall behind by more than a claim lasts."""
+
+AHEAD = 8
+"""Pods whose rows are read together with the Clock."""
 
 GONE = 5
 """Pods that end in one ledger transaction: about as long."""
@@ -69,7 +73,8 @@ def pods_observe(
     while waiting:
         taken: list[PodSeen] = []
         try:
-            changed += _batch(_turn(waiting, taken, time.monotonic()), config, fence)
+            first = _asked_first(view, list(islice(waiting, AHEAD)))
+            changed += _batch(_turn(waiting, taken, time.monotonic()), config, fence, first)
         except DataError:
             changed += sum(_alone(one, config, fence) for one in taken)
         between()
@@ -95,9 +100,24 @@ def _turn(waiting: deque[PodSeen], taken: list[PodSeen], before: float) -> Itera
         yield taken[-1]
 
 
-def _batch(pods: Iterable[PodSeen], config: DeviceConfig, fence: int | None) -> int:
+def _asked_first(view: View, pods: Sequence[PodSeen]) -> list[Asked]:
+    """What `_observe` will ask about these pods, to be sent with the Clock's message."""
+    holders = {lock.pod_uid for lock in view.locks.values()}
+    locks = [pod_rows.locks_asked(one.uid) for one in pods if one.uid in holders]
+    return [_row_asked(one) for one in pods] + locks
+
+
+def _row_asked(seen: PodSeen) -> Asked:
+    return adoption.asked(seen) if seen.unbound and not _over(seen) else pod_rows.asked(seen.uid)
+
+
+def _over(seen: PodSeen) -> bool:
+    return seen.terminal or (seen.facts.deleting and seen.unbound)
+
+
+def _batch(pods: Iterable[PodSeen], config: DeviceConfig, fence: int | None, first: Sequence[Asked] = ()) -> int:
     changed = 0
-    with ledger.transaction(cause="pods_observe", fence=fence, gather=True) as entry:
+    with live_view.deciding(cause="pods_observe", fence=fence, gather=True, first=first) as (entry, _):
         for one in pods:
             changed += _observe(entry, live_view.live().refresh(), one, config)
             if entry.charged:
@@ -149,7 +169,7 @@ def differs(row: PodRow | None, seen: PodSeen, config: DeviceConfig) -> bool:
         return concerns(seen, config) and not seen.terminal and not (seen.facts.deleting and seen.unbound)
     if seen.resource_version and seen.resource_version < row.resource_version:
         return False
-    if seen.terminal or (seen.facts.deleting and seen.unbound):
+    if _over(seen):
         return True
     return (
         row.state == PodState.WAITING
@@ -170,8 +190,8 @@ def _observe(entry: Entry, view: View, seen: PodSeen, config: DeviceConfig) -> b
     row = view.pod(seen.uid)
     if not differs(row, seen, config):
         return False
-    over = seen.terminal or (seen.facts.deleting and seen.unbound)
-    pod = adoption.pod_known(seen) if seen.unbound and not over else pod_rows.by_uid(seen.uid)
+    over = _over(seen)
+    pod = adoption.pod_known(entry, seen) if seen.unbound and not over else pod_rows.by_uid(entry, seen.uid)
     if pod is not None and pod.state == PodState.ENDED:
         return False
     if over:

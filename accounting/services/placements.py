@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from accounting import ledger, live_view
+from accounting import live_view
 from accounting.ledger import Entry
 from accounting.models import Pod, PodState
 from accounting.services import adoption, claims, device_config, pod_rows, wire_texts
@@ -30,6 +30,11 @@ from hami_platform.domain.view import View
 
 NO_CLAIM = "no claim"
 """Said where no limit stops the pod any more, but it did not get a claim in time."""
+
+
+NOT_READY = "not ready: the ledger has not been compared with the API server yet"
+RECENT_S = 0.1
+"""A View as old as that will do for a pod that is asked about for the first time: it is decided on under the Clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +98,13 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
 
     Raises ledger.LedgerUnavailable.
     """
-    view = live_view.live().refresh()
-    if not view.ready:
-        return FilterAnswer(error="not ready: the ledger has not been compared with the API server yet")
+    view = live_view.live().within(RECENT_S)
     row = view.pod(seen.uid)
+    if row is not None or not view.ready:
+        view = live_view.live().refresh()
+        row = view.pod(seen.uid)
+    if not view.ready:
+        return FilterAnswer(error=NOT_READY)
     early = _early(row, candidates)
     if early is not None:
         return early
@@ -112,8 +120,9 @@ def placement_reserve(*, seen: PodSeen, candidates: Sequence[str], config: Devic
             return _refusals.keep(seen.uid, asked, FilterAnswer(decision=decision, revision=view.clock.revision))
     else:
         decision = None
-    with ledger.transaction(cause="placement_reserve", gather=True) as entry:
-        answer = _confirm(entry, seen, candidates, decision, view, config)
+    asks = [adoption.asked(seen)]
+    with live_view.deciding(cause="placement_reserve", gather=True, first=asks) as (entry, now):
+        answer = _confirm(entry, now, seen, candidates, decision, view, config)
     return _with_reasons(live_view.live().refresh(), answer, seen, candidates) if answer.quota else answer
 
 
@@ -127,7 +136,7 @@ def placement_simulate(*, seen: PodSeen, candidates: Sequence[str]) -> FilterAns
     """Every candidate on which the pod would fit now, with live use. Nothing is written."""
     view = live_view.live().refresh()
     if not view.ready:
-        return FilterAnswer(error="not ready: the ledger has not been compared with the API server yet")
+        return FilterAnswer(error=NOT_READY)
     row = view.pod(seen.uid)
     decision = _decide(view, row, seen, candidates, fit_all=True)
     node = decision.placement.node if decision.placement else ""
@@ -149,16 +158,18 @@ def _early(row: PodRow | None, candidates: Sequence[str]) -> FilterAnswer | None
 
 def _confirm(
     entry: Entry,
+    view: View,
     seen: PodSeen,
     candidates: Sequence[str],
     decision: place.Decision | None,
     decided_on: View,
     config: DeviceConfig,
 ) -> FilterAnswer:
-    view = live_view.live().refresh()
+    if not view.ready:
+        return FilterAnswer(error=NOT_READY)
     before = view.pod(seen.uid)
     had_none = entry.untouched and (before is None or not before.shares)
-    pod = adoption.pod_adopt(entry, view, seen, adoption.pod_known(seen))
+    pod = adoption.pod_adopt(entry, view, seen, adoption.pod_known(entry, seen))
     early = _early(view.pod(seen.uid), candidates)
     if early is not None:
         return early

@@ -26,9 +26,14 @@ _BY_UID = statements.Query(
 )
 
 
-def by_uid(uid: str) -> Pod | None:
+def asked(uid: str) -> statements.Asked:
+    """The question that `by_uid` asks."""
+    return _BY_UID.asked(ledger.cluster_id(), uid)
+
+
+def by_uid(entry: Entry, uid: str) -> Pod | None:
     """The row of this pod, ended ones too."""
-    rows = _BY_UID.rows(ledger.cluster_id(), uid)
+    rows = entry.answer(asked(uid))
     return Pod.from_db(connection.alias, COLUMNS, rows[0]) if rows else None
 
 
@@ -136,12 +141,17 @@ _LOCKS_HELD = statements.Query(
 )
 
 
+def locks_asked(uid: str) -> statements.Asked:
+    """The question that `lock_drop` asks."""
+    return _LOCKS_HELD.asked(ledger.cluster_id(), uid)
+
+
 def lock_drop(entry: Entry, pod: Pod) -> None:
     """Free the node lock this pod holds in the ledger. A row that mirrors an annotation falls with the annotation."""
     if not pod.uid:
         return
     dropped = {row.key for row in entry.rows if row.kind == "lock" and row.values.get("freed_by") == pod.uid}
-    for pk, node, since in _LOCKS_HELD.rows(pod.cluster_id, pod.uid):
+    for pk, node, since in entry.answer(locks_asked(pod.uid)):
         if node in dropped:
             continue  # its deletion may be still to be written
         entry.delete(NodeLock(pk=pk))

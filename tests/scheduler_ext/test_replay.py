@@ -187,9 +187,9 @@ def test_a_choice_that_was_confirmed_on_a_newer_ledger_is_taken_again_whole(worl
     old = live_view.live().refresh()
     stale = placements._decide(old, None, asked, ["n1", "n2"])
     holds.hold_add(node="n2", vendor="NVIDIA", uuid="GPU-n2-0", amounts=holds.Amounts(memory_mib=10), reason="t")
-    with ledger.transaction(cause="t", gather=True) as entry:
+    with live_view.deciding(cause="t", gather=True) as (entry, now):
         config = device_config.device_config()
-        answer = placements._confirm(entry, asked, ["n1", "n2"], stale, old, config)
+        answer = placements._confirm(entry, now, asked, ["n1", "n2"], stale, old, config)
     assert answer.chosen is stale
     uid = made["metadata"]["uid"]
     one = traces.Decided(uid, "nlp", "p", "placed", revision=1, decision=answer.decision, chosen=answer.chosen)
