@@ -81,6 +81,11 @@ class Platform:
         """kube-scheduler with this platform as its extender, in place of whichever runs."""
         self.plane.start_scheduler(self._scheduler_configuration())
 
+    @property
+    def database_url(self) -> str:
+        """Of the processes' database."""
+        return conninfo_url(self._server_url, self._database)
+
     def stop(self) -> None:
         """End every process and drop the database."""
         self.plane.stop_scheduler()
@@ -214,7 +219,7 @@ class Platform:
             "DJANGO_SETTINGS_MODULE": "hami_platform.settings",
             "HAMI_ROLE": role,
             "HAMI_CLUSTER": CLUSTER,
-            "HAMI_DATABASE_URL": conninfo_url(self._server_url, self._database),
+            "HAMI_DATABASE_URL": self.database_url,
             "HAMI_REDIS_URL": self._redis_url,
             "HAMI_STATE_DIR": str(self.folder / "state"),
             "HAMI_SECRET_KEY": "only-for-acceptance-tests",

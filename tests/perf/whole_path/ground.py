@@ -47,6 +47,12 @@ class Ground:
         text = str(self.platform.ask("extender", "GET", "/metrics")[1])
         return {verdict: int(float(count)) for verdict, count in _CALLS.findall(text)}
 
+    def revisions(self) -> dict[str, int]:
+        """Ledger transactions so far that changed something, by cause."""
+        with psycopg.connect(self.platform.database_url) as connection:
+            found = connection.execute("SELECT cause, count(DISTINCT revision) FROM accounting_journal GROUP BY cause")
+            return dict(found.fetchall())
+
     @property
     def api(self) -> kube.Kube:
         return self.plane.kube

@@ -95,8 +95,13 @@ def test_a_burst_is_placed_at_the_first_attempt_where_few_nodes_have_devices(
 def _burst(whole: ground.Ground, where: str, pods: int) -> load.Figures:
     load.namespace(whole.api, where)
     whole.log.mark()
+    before = whole.revisions()
     asks = nodes.container(gpu=1, gpumem=8192, gpucores=10)
-    return load.burst(whole.api, where, load.asking(pods, asks), whole.platform.start_scheduler, whole.cpu_s)
+    figures = load.burst(whole.api, where, load.asking(pods, asks), whole.platform.start_scheduler, whole.cpu_s)
+    took = {cause: (count - before.get(cause, 0)) / pods for cause, count in whole.revisions().items()}
+    told = ", ".join(f"{cause} {count:.2f}" for cause, count in sorted(took.items()) if count >= 0.01)
+    serving.report(f"ledger transactions a pod: {told}")
+    return figures
 
 
 def _of_ours(whole: ground.Ground, figures: load.Figures) -> str:
