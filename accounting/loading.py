@@ -250,17 +250,15 @@ def _changed_pods_and_locks(
     cluster: int, pods: set[int], locks: set[str]
 ) -> tuple[dict[int, rows.PodRow | None], dict[str, rows.LockRow | None]]:
     """Both at once where they are few: each bind takes a lock, and each start frees it."""
-    few_pods = [_FEW_PODS.asked(cluster, *sorted(pods))] if 0 < len(pods) <= FEW else []
+    few_pods = [_FEW_PODS.asked(*sorted(pods))] if 0 < len(pods) <= FEW else []
     few_locks = [_FEW_LOCKS.asked(cluster, *sorted(locks))] if 0 < len(locks) <= FEW else []
     found = statements.ask([*few_pods, *few_locks]) if few_pods or few_locks else []
-    if few_pods:
-        joined = found.pop(0)
-    else:
-        joined = _with_shares(Pod.objects.filter(cluster=cluster, pk__among=list(pods))) if pods else []
+    many = _with_shares(Pod.objects.filter(pk__among=list(pods))) if len(pods) > FEW else ()
+    changed_pods = _joined(found.pop(0) if few_pods else many, pods)
     if not few_locks:
-        return _joined(joined, pods), _named(_locks, NodeLock, cluster, locks, "node")
+        return changed_pods, _named(_locks, NodeLock, cluster, locks, "node")
     there = {values[0]: rows.LockRow(*values) for values in found.pop()}
-    return _joined(joined, pods), {node: there.get(node) for node in locks}
+    return changed_pods, {node: there.get(node) for node in locks}
 
 
 def _joined(joined: Iterable[tuple[Any, ...]], keys: set[int]) -> dict[int, rows.PodRow | None]:
@@ -283,7 +281,7 @@ def _with_shares(pods: Any) -> Any:
 
 FEW = 12
 """Pods or locks that change between two looks at the ledger: nearly always so few."""
-_FEW_PODS = statements.Query(lambda cluster, *keys: _with_shares(Pod.objects.filter(cluster=cluster, pk__in=keys)))
+_FEW_PODS = statements.Query(lambda *keys: _with_shares(Pod.objects.filter(pk__in=keys)))
 
 
 def _pod(values: tuple[Any, ...], shares: Iterable[devices.Share]) -> rows.PodRow:

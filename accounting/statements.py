@@ -40,7 +40,8 @@ def run(statements: Iterable[Statement]) -> None:
 
 
 def fetch(statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
-    """Execute them in order, at once where the database takes several statements in one message; the rows of each."""
+    """Execute them in order, at once where the database takes several statements in one message; the rows of each
+    SELECT."""
     found: list[list[tuple[Any, ...]]] = []
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
@@ -50,8 +51,8 @@ def fetch(statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
             return found
         values = tuple(itertools.chain.from_iterable(one.values for one in statements))
         cursor.execute("; ".join(one.sql for one in statements), values)
-        for _ in statements:
-            found.append(cursor.fetchall() if cursor.description else [])
+        for sql, _ in statements:
+            found.append(cursor.fetchall() if sql.startswith("SELECT") else [])
             cursor.nextset()
     return found
 

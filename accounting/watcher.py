@@ -41,6 +41,8 @@ WAKE_TICK_S = 1.0
 SETTLE_TICK_S = 5.0
 LINGER_TICK_S = 0.25
 TAKE_S = 0.2
+PACE_S = 0.05
+"""In a burst what comes within so long is recorded by one ledger transaction: pods start one by one."""
 UNREACHABLE = (ledger.LedgerUnavailable, OperationalError, InterfaceError)
 """What a database that is away looks like; leases are taken outside the ledger's transaction."""
 
@@ -116,7 +118,7 @@ class Term:
             name: listwatch.Reflector(self._api, listing.whole(), keep=self._read[name])
             for name, listing in (("nodes", calls.nodes()), ("quotas", calls.quotas()), ("pods", calls.pods()))
         }
-        with feed.Feed(sources) as parts:
+        with feed.Feed(sources, pace_s=PACE_S) as parts:
             while not self._stopped.is_set():
                 for part in parts.take(wait_s=TAKE_S):
                     self.take(part)

@@ -58,7 +58,9 @@ class Clock(LedgerModel):
 class Journal(LedgerModel):
     """One row per changed ledger row: append-only, in commit order."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     revision = models.BigIntegerField(verbose_name=_("revision"))
     seq = models.PositiveIntegerField(
         verbose_name=_("place in the revision"), help_text=_("Position within the revision, from 0.")

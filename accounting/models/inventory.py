@@ -15,7 +15,9 @@ class Node(LedgerModel):
     """A node that has, or had, devices. Retired when the node object is gone; never deleted while something refers to
     it."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="nodes")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="nodes"
+    )
     name = models.CharField(verbose_name=_("name"), max_length=253)
     uid = models.CharField(verbose_name=_("uid"), max_length=64, blank=True)
     retired = models.BooleanField(
@@ -151,7 +153,9 @@ class Device(LedgerModel):
     )
     HUMAN = ("cordoned", "reserved_mib", "note")
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="devices")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="devices"
+    )
     node = models.ForeignKey(Node, verbose_name=_("node"), on_delete=models.PROTECT, related_name="devices")
     vendor = models.CharField(verbose_name=_("vendor"), max_length=32)
     uuid = models.CharField(verbose_name=_("uuid"), max_length=128)

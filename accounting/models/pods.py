@@ -27,7 +27,9 @@ class Pod(LedgerModel):
     """A pod, or the claim of a pod not yet seen, with all that its accounting needs. `uid` identifies; names never
     do."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="pods")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="pods"
+    )
     claim_id = models.CharField(
         verbose_name=_("claim id"),
         max_length=64,
@@ -140,7 +142,9 @@ class Refusal(models.Model):
     """The last time `/filter` refused a pod, and the last time we woke it. Outside the ledger: losing one only costs
     a retry."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, db_index=False, related_name="+"
+    )
     pod_uid = models.CharField(verbose_name=_("pod uid"), max_length=64)
     revision = models.BigIntegerField(
         verbose_name=_("revision"), default=0, help_text=_("Ledger revision the refusal was decided at.")
@@ -208,7 +212,9 @@ class Share(LedgerModel):
 class NodeLock(LedgerModel):
     """Who may allocate on a node now. For annotation locks: the value seen, and when we first saw it."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="node_locks")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="node_locks"
+    )
     node = models.CharField(verbose_name=_("node"), max_length=253)
     pod_uid = models.CharField(
         verbose_name=_("pod uid"), max_length=64, blank=True, help_text=_("Empty: somebody else's annotation lock.")

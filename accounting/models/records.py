@@ -12,7 +12,9 @@ class Trace(models.Model):
     """One decision about one pod: verdict, codes with counts, details per node. Repeats of the same reason update one
     row."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, db_index=False, related_name="+"
+    )
     pod_uid = models.CharField(verbose_name=_("pod uid"), max_length=64)
     namespace = models.CharField(verbose_name=_("namespace"), max_length=63)
     pod_name = models.CharField(verbose_name=_("pod name"), max_length=253)

@@ -14,7 +14,9 @@ from accounting.models.clusters import Cluster
 class UsageInterval(LedgerModel):
     """A stretch of time during which a pod held a constant share of one device."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     pod_uid = models.CharField(verbose_name=_("pod uid"), max_length=64)
     namespace = models.CharField(verbose_name=_("namespace"), max_length=63)
     pod_name = models.CharField(verbose_name=_("pod name"), max_length=253)
@@ -52,7 +54,9 @@ class UsageInterval(LedgerModel):
 class Registration(LedgerModel):
     """A stretch of time during which a node offered a device of constant amounts: the capacity that bills divide."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     node = models.CharField(verbose_name=_("node"), max_length=253)
     vendor = models.CharField(verbose_name=_("vendor"), max_length=32)
     uuid = models.CharField(verbose_name=_("uuid"), max_length=128)
@@ -94,7 +98,9 @@ class UsageHour(models.Model):
     """Use of one model by one namespace's owner in one hour, or what nobody used: the roll-up that charts and bills
     read. `card_us` of all rows of an hour sum to the time that devices were there."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     hour = models.DateTimeField(verbose_name=_("hour"))
     namespace = models.CharField(
         verbose_name=_("namespace"), max_length=63, blank=True, help_text=_("Empty: nobody, the idle time.")
@@ -176,7 +182,9 @@ class Measurement(models.Model):
     """Use of a device or of a container's share, as an agent measured it: one row for ten minutes. Bounded by
     retention; no decision reads it."""
 
-    cluster = models.ForeignKey(Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, related_name="+")
+    cluster = models.ForeignKey(
+        Cluster, verbose_name=_("cluster"), on_delete=models.CASCADE, db_index=False, related_name="+"
+    )
     slot = models.DateTimeField(verbose_name=_("ten minutes"), help_text=_("Start of the ten minutes."))
     at = models.DateTimeField(
         verbose_name=_("time"), help_text=_("When the latest of them was measured; database time.")

@@ -6,8 +6,10 @@ reader slows the watches instead of filling memory. Must not know: what the obje
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +28,15 @@ class Part:
 
 
 class Feed:
-    """A context manager; `take()` belongs to one reader."""
+    """A context manager; `take()` belongs to one reader.
 
-    def __init__(self, sources: Mapping[str, listwatch.Reflector[Any]], *, depth: int = 1000) -> None:
+    pace_s: while batches come one after another, `take()` returns once in so long: what came meanwhile comes together.
+    """
+
+    def __init__(
+        self, sources: Mapping[str, listwatch.Reflector[Any]], *, depth: int = 1000, pace_s: float = 0.0
+    ) -> None:
+        self._pace_s, self._took_s = pace_s, -math.inf
         self._sources = dict(sources)
         self._queue: queue.Queue[Part | BaseException] = queue.Queue(depth)
         self._closed = threading.Event()
@@ -64,6 +72,9 @@ class Feed:
         parts: list[Part] = []
         try:
             parts.append(self._next(self._queue.get(timeout=wait_s)))
+            if (left_s := self._took_s + self._pace_s - time.monotonic()) > 0:
+                self._closed.wait(left_s)
+            self._took_s = time.monotonic()
             while len(parts) < limit:
                 parts.append(self._next(self._queue.get_nowait()))
         except queue.Empty:

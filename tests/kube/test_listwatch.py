@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -206,6 +207,33 @@ class Broken(listwatch.Reflector[Any]):
     def batches(self) -> Iterator[Any]:
         yield from self._batches
         raise ZeroDivisionError
+
+
+class Dripping(listwatch.Reflector[Any]):
+    """A change every 10 ms."""
+
+    def __init__(self, changes: int) -> None:
+        self._changes = changes
+
+    def stop(self) -> None:
+        """It ends by itself."""
+
+    def batches(self) -> Iterator[Any]:
+        for number in range(self._changes):
+            yield listwatch.Changed((listwatch.Event(object(), deleted=False),), str(number))
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("pace_s", "takes"), [(0.0, range(20, 31)), (0.15, range(2, 6))])
+def test_what_comes_one_by_one_is_taken_together_at_a_pace(pace_s: float, takes: range) -> None:
+    got: list[feed.Part] = []
+    counted = 0
+    with feed.Feed({"x": Dripping(30)}, pace_s=pace_s) as source:
+        while _events(got) < 30:
+            more = source.take(wait_s=5)
+            counted += bool(more)
+            got += more
+    assert counted in takes
 
 
 def test_a_fault_in_a_reflector_reaches_the_reader() -> None:
