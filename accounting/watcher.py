@@ -31,6 +31,7 @@ from accounting.services import (
 from accounting.services.node_seen import NodeSeen
 from hami_platform import logs, metrics
 from hami_platform.domain.vendors.base import DeviceConfig
+from hami_platform.domain.view import View
 from hami_platform.kube import api as ports
 from hami_platform.kube import calls, errors, feed, listwatch
 
@@ -206,14 +207,15 @@ class Term:
             self._observe(found)
             reconcile.missing_release(self._api, before, {one.uid for one in found}, fence=self._epoch)
         else:
-            self._observe(self._lingering.now(before, found, time.monotonic()) + self._lingering.forgotten(gone))
+            now = self._lingering.now(before, found, time.monotonic())
+            self._observe(now + self._lingering.forgotten(gone), before)
         observe.pods_gone(gone, fence=self._epoch, between=self._keep_office)
 
     def _lingered(self) -> None:
         self._observe(self._lingering.due(time.monotonic()))
 
-    def _observe(self, found: list[seen.PodSeen]) -> None:
-        observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office)
+    def _observe(self, found: list[seen.PodSeen], view: View | None = None) -> None:
+        observe.pods_observe(found, config=self._config, fence=self._epoch, between=self._keep_office, view=view)
 
 
 def take_office(holder: str) -> int | None:

@@ -39,9 +39,6 @@ SHARE = 0.1
 """Of the time that it has waited for the Clock a transaction may go on, where that is longer. In a burst all wait for
 all: with a pod or two each time the watcher would fall behind by more than a claim lasts."""
 
-LOOKED_S = 0.02
-"""Callers have just looked at the ledger themselves, for what to hand over here."""
-
 AHEAD = 8
 """Pods whose rows are read together with the Clock."""
 
@@ -59,12 +56,14 @@ def pods_observe(
     config: DeviceConfig,
     fence: int | None = None,
     between: Callable[[], None] = nothing,
+    view: View | None = None,
 ) -> int:
     """Bring the ledger in line with these pod objects; the number of rows that changed. `between` is called after each
-    transaction. Raises ledger.Fenced, LedgerUnavailable."""
+    transaction. view: the ledger, if the caller has read it after he saw them. Raises ledger.Fenced,
+    LedgerUnavailable."""
     if not seen:
         return 0
-    view = live_view.live().within(LOOKED_S)
+    view = view or live_view.live().refresh()
     news = [one for one in seen if differs(view.pod(one.uid), one, config)]
     found = [one for one in news if one.node and not one.terminal and view.pod(one.uid) is None]
     changed = 0

@@ -224,7 +224,7 @@ class Dripping(listwatch.Reflector[Any]):
             time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("pace_s", "takes"), [(0.0, range(20, 31)), (0.15, range(2, 6))])
+@pytest.mark.parametrize("pace_s, takes", [(0.0, range(20, 31)), (0.15, range(2, 6))])
 def test_what_comes_one_by_one_is_taken_together_at_a_pace(pace_s: float, takes: range) -> None:
     got: list[feed.Part] = []
     counted = 0
