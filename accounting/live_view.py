@@ -120,8 +120,8 @@ class LiveView:
     def _load(self) -> View:
         with ledger.snapshot(), _no_collector():
             loaded = View().fold(loading.everything(self._cluster))
-        self._kept = 0
-        self._keep(loaded)
+            self._kept = 0
+            self._keep(loaded)
         return loaded
 
     def _keep(self, view: View) -> None:
