@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.utils import translation
 
 from tests import servers
 
@@ -67,6 +68,13 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
+
+
+@pytest.fixture(autouse=True)
+def in_no_language() -> Iterator[None]:
+    """The last request's language stays its thread's: a command in the next test would speak it."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(autouse=True)
