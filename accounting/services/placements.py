@@ -30,8 +30,6 @@ from hami_platform.domain.view import View
 
 NO_CLAIM = "no claim"
 """Said where no limit stops the pod any more, but it did not get a claim in time."""
-
-
 NOT_READY = "not ready: the ledger has not been compared with the API server yet"
 RECENT_S = 0.1
 """A View as old as that will do for a pod that is asked about for the first time: it is decided on under the Clock."""
