@@ -18,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,7 @@ pytestmark = [pytest.mark.perf, pytest.mark.timeout(600)]
 FITS_MIB, TOO_MUCH_MIB = 4096, 90000
 PROCESSOR_MS = {"placed": 30, "placed, 500 names": 25, "refused": 35, "refused again": 8}
 FLAT, GROWN_MIB = 1.5, 60
-"""How much more the last tenth of many calls may cost than the first, and how much memory they may add: 5,000 pods
+"""How much more the last of many calls may cost than the first, and how much memory they may add: 5,000 pods
 that are held now are some 15 MiB of it."""
 _numbers = itertools.count()
 
@@ -101,6 +103,11 @@ def test_filter_with_the_commit(where: str, request: pytest.FixtureRequest, quic
     assert not over
 
 
+def _cpu_ms(parts: Sequence[serving.Figures]) -> float:
+    """Of a call: several parts together, since what is written beside them comes twice a second."""
+    return statistics.mean(one.cpu_ms for one in parts)
+
+
 def test_many_calls_cost_what_the_first_did(small_postgres: serving.Ground, quick: bool) -> None:
     calls = 1000 if quick else 10_000
     bodies = [body(TOO_MUCH_MIB if n % 2 else 1, small_postgres.size.nodes) for n in range(calls)]
@@ -111,8 +118,11 @@ def test_many_calls_cost_what_the_first_did(small_postgres: serving.Ground, quic
         for part in parts:
             found.append(serving.measured(served, "/filter", part, json.loads, warm_up=0))
             mib.append(served.rss_mib())
-    first, last = found[0], found[-1]
-    serving.report(f"/filter, {calls:,} calls in turn placed and refused: first tenth {first}, last tenth {last}")
+    first, last = _cpu_ms(found[:3]), _cpu_ms(found[-3:])
+    serving.report(
+        f"/filter, {calls:,} calls in turn placed and refused: first tenth {found[0]}, last tenth {found[-1]}"
+    )
+    serving.report(f"processor a call: of the first three tenths {first:.1f} ms, of the last three {last:.1f} ms")
     serving.report(f"extender after the first tenth {mib[0]:.0f} MiB, after the last {mib[-1]:.0f} MiB")
-    assert last.cpu_ms < first.cpu_ms * FLAT
+    assert last < first * FLAT
     assert mib[-1] - mib[0] < GROWN_MIB
