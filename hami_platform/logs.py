@@ -30,7 +30,7 @@ def get(name: str) -> structlog.stdlib.BoundLogger:
 def configure(level: str, form: str) -> None:
     """Send everything, third parties' records too, to standard error. `form` is `text` or `json`."""
     structlog.configure(
-        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=_processors,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
@@ -82,3 +82,7 @@ def mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutable
         elif isinstance(value, str):
             event[key] = _USERINFO.sub(rf"\1{_MASK}@", _LINK.sub(rf"\1{_MASK}", _QUERY.sub(r"\1", value)))
     return event
+
+
+_processors = [*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
+"""One list whenever logging is configured: loggers keep the one that they first met."""

@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+import structlog
 
 from hami_platform import logs
 
@@ -59,3 +60,14 @@ def test_text_lines_are_key_value_pairs(captured: pytest.CaptureFixture[str]) ->
     line = captured.readouterr().err
     assert "level=warning event=drift logger=ours node=n1" in line
     assert "not shown" not in line
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_logger_that_spoke_before_logging_was_configured_again_is_heard() -> None:
+    log = logs.get("tests.again")
+    logs.configure("info", "text")
+    log.info("before")
+    logs.configure("info", "text")
+    with structlog.testing.capture_logs() as heard:
+        log.info("after")
+    assert [one["event"] for one in heard] == ["after"]
