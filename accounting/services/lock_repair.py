@@ -29,8 +29,7 @@ def locks_observe(seen: Sequence[NodeSeen], *, fence: int | None = None) -> int:
     news = [one for one in seen if (rows[one.name].value if one.name in rows else "") != one.lock]
     if not news:
         return 0
-    with ledger.transaction(cause="locks_observe", fence=fence) as entry:
-        view = live_view.live().refresh()
+    with live_view.deciding(cause="locks_observe", fence=fence) as (entry, view):
         for one in news:
             existing = NodeLock.objects.filter(cluster=cluster, node=one.name, mode=ANNOTATION)
             if existing.filter(value=one.lock).exists():

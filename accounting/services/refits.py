@@ -99,8 +99,7 @@ def refit_begin(*, ask: RefitAsk, seen: PodSeen, config: DeviceConfig) -> Begun:
 
     seen: the pod as just read. Raises ledger.LedgerUnavailable.
     """
-    with ledger.transaction(cause="refit_begin") as entry:
-        view = live_view.live().refresh()
+    with live_view.deciding(cause="refit_begin") as (entry, view):
         row = view.pod(ask.uid)
         refused = _not_this(view, row, ask, seen)
         if refused or row is None:
@@ -218,7 +217,7 @@ def _corrections(pod: Pod, notes: Mapping[str, str], vendor: Vendor) -> dict[str
 def _not_this(view: View, row: PodRow | None, ask: RefitAsk, seen: PodSeen) -> str:
     """Why this container is not one that can be moved; empty if it is."""
     if not view.ready:
-        return "not ready: the ledger has not been compared with the API server yet"
+        return placements.NOT_READY
     if ask.vendor != VENDOR:
         return f"devices of {ask.vendor or 'no vendor'} are not moved, only {VENDOR}"
     if row is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from accounting import ledger, live_view
+from accounting import live_view
 from accounting.models import Pod
 from accounting.services import findings, pod_rows, usage
 from hami_platform.domain import devices
@@ -21,8 +21,7 @@ def unmanaged_use_set(*, node: str, namespace: str, name: str, uuids: Collection
 
     False: the ledger does not know such a pod or device there yet, so that it should be told again.
     """
-    with ledger.transaction(cause="unmanaged_use_set", actor=actor or f"agent/{node}") as entry:
-        view = live_view.live().refresh()
+    with live_view.deciding(cause="unmanaged_use_set", actor=actor or f"agent/{node}") as (entry, view):
         row = _row(view, node, namespace, name)
         shares = _shares(view, node, uuids)
         if row is None or len(shares) != len(set(uuids)):
